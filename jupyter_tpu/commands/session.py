@@ -73,13 +73,17 @@ def _table(sessions: Sequence[Session]) -> str:
             str(one.variables),
             size(one.size),
             f"{one.tpu}{' (emulated)' if one.emulated else ''}",
-            one.place or "disk of the host",
+            _place(one.place) or "disk of the host",
             local_time(one.expires) if one.expires else "never",
             one.problem.message if one.problem is not None else _incomplete(one),
         )
         for one in sessions
     ]
     return table(("NAME", "SAVED", "VARIABLES", "SIZE", "TPU", "PLACE", "EXPIRES", ""), rows)
+
+
+def _place(place: str) -> str:
+    return phrase("this computer") if place == "computer" else place
 
 
 def _incomplete(one: Session) -> str:
@@ -93,11 +97,12 @@ def _incomplete(one: Session) -> str:
     "auto",
     epilog=examples(
         "jupyter tpu session auto my-tpu --in gs://my-bucket/sessions",
+        "jupyter tpu session auto my-tpu --in computer --max-gb 5",
         "jupyter tpu session auto my-tpu --manual",
     ),
 )
 @tpu_argument()
-@options_of("SetSessions", "place", "seconds", "keep_days")
+@options_of("SetSessions", "place", "max_gb", "seconds", "keep_days")
 @click.option(
     "--manual",
     is_flag=True,
@@ -125,8 +130,11 @@ def auto(
 
 def setting_text(name: str, setting: SessionSetting) -> str:
     """Where and when the kernels of a TPU are saved."""
+    here = setting.place == "computer"
     lines = [
-        f"The variables of kernels are saved in {setting.place}."
+        f"The variables of kernels are saved on the disk of {name}, and copied to this computer."
+        if here
+        else f"The variables of kernels are saved in {setting.place}."
         if setting.place
         else f"The variables of kernels are saved on the disk of {name}.",
         f"They are saved when no cell has run for {setting.seconds:g} s, and before the TPU ends."
@@ -134,10 +142,15 @@ def setting_text(name: str, setting: SessionSetting) -> str:
         else "They are saved when you ask for it, and before the TPU ends.",
         f"A session that was not saved for {count(setting.keep_days, 'day')} is deleted.",
     ]
-    if not setting.place:
+    if here:
+        lines.append(
+            "A Jupyter server copies them while the TPU is connected, if a session has at most "
+            f"{setting.max_gb:g} GB."
+        )
+    elif not setting.place:
         lines.append(
             "The disk is lost when the TPU is preempted or deleted. To keep sessions then: "
-            "--in gs://BUCKET"
+            "--in gs://BUCKET, or --in computer"
         )
     return "\n".join(lines)
 
@@ -183,7 +196,7 @@ def off(name: str) -> None:
 )
 @tpu_argument()
 @click.option("--kernel", metavar="KERNEL", help="Kernel ID, or its prefix.  [default: all]")
-@options_of("SaveSessions", "name", "place", "overwrite", "seconds")
+@options_of("SaveSessions", "name", "place", "max_gb", "overwrite", "seconds")
 @json_option
 def save(name: str, kernel: str | None, fields: dict[str, Any], as_json: bool) -> None:
     """Save the variables of the kernels of a TPU, between two cells."""
@@ -240,7 +253,7 @@ def forget(session: str, tpu: str | None, yes: bool) -> None:
     with open_session() as fleet:
         target = _find(session_call_all(fleet), session)
         ref = tpu or (f"{target.zone}~{target.tpu}" if target.zone else target.tpu)
-        where = target.place or phrase(f"the disk of {target.tpu}")
+        where = _place(target.place) or phrase(f"the disk of {target.tpu}")
         if not yes:
             saved = f", saved {local_time(target.saved)}" if target.saved else ""
             confirm(
@@ -308,7 +321,7 @@ def _lines(outcome: SessionOutcome) -> list[str]:
     who = outcome.notebook or outcome.kernel
     variables = count(outcome.variables, "variable")
     if outcome.state == "saved":
-        where = outcome.place or phrase("the disk of the host")
+        where = _place(outcome.place) or phrase("the disk of the host")
         lines = [f"Saved {variables} of {who} as {outcome.name} in: {where}"]
     elif outcome.state == "restored":
         lines = [f"Restored {variables} of {outcome.name} in {who}."]

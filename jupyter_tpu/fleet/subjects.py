@@ -60,6 +60,7 @@ from .reconcile.operations import OperationService, Takeover
 from .reconcile.poller import HostPoller
 from .reconcile.usage import ForgottenQueued, ForgottenTPUs, Leftovers, UsageService
 from .sessions.before_end import SessionsBeforeEnd
+from .sessions.computer import ComputerSessions
 from .sessions.hosts import SessionHosts
 from .sessions.index import SessionIndex
 from .sessions.kernels import KernelSessions
@@ -185,15 +186,17 @@ class Sessions:
     ) -> None:
         index, service = SessionIndex(core), kernels.service
         hosts, saver = SessionHosts(core, index), KernelSessions(core, index)
+        computer = ComputerSessions(core, index, hosts)
         self.service = SessionService(
-            core, service, money.owners, index, hosts, saver, homes.service, files.sync
+            core, service, money.owners, index, hosts, saver, homes.service, files.sync, computer
         )
-        self.before_end = SessionsBeforeEnd(core, service, index, saver)
+        self.before_end = SessionsBeforeEnd(core, service, index, saver, computer)
         kernels.monitor.reported.add(
             lambda reported: index.note_reported(reported.tpu, reported.kernel, reported.report)
         )
         kernels.monitor.interrupted.add(lambda ended: index.note_interrupted(*ended))
-        core.loops.register("sessions", SessionRetention(core, index, hosts).run)
+        core.loops.register("sessions", SessionRetention(core, index, hosts, computer).run)
+        core.loops.register("session copies", computer.run)
 
 
 class Environments:

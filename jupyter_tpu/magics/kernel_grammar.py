@@ -221,11 +221,23 @@ def checkpoint(
 @click.command(
     "session",
     cls=Command,
-    epilog=examples("%tpu session save", "%tpu session restore", "%tpu session auto"),
+    epilog=examples(
+        "%tpu session save",
+        "%tpu session restore",
+        "%tpu session auto",
+        "%tpu session restore train --from my-tpu",
+    ),
 )
 @click.argument("action", nargs=-1, metavar="save|restore|list|forget|auto [NAME]")
 @click.option("--in", "place", metavar="PLACE", help="A folder of the host, or gs://BUCKET/FOLDER.")
 @click.option("--overwrite", is_flag=True, help="Replace variables of the same names.")
+@click.option(
+    "--from",
+    "source",
+    metavar="TPU",
+    help="Restore what needs no unpickling into this notebook here, from the copy of a session of "
+    "this TPU on this computer.",
+)
 @tpu_option
 @kernel_environment_option
 @click.pass_obj
@@ -234,6 +246,7 @@ def kernel_session(
     action: tuple[str, ...],
     place: str | None,
     overwrite: bool,
+    source: str | None,
     tpu: str | None,
     environment: str | None,
 ) -> None:
@@ -241,6 +254,13 @@ def kernel_session(
 
     In a notebook whose kernel is on a TPU, %tpu session is always there.
     """
+    if source is not None:
+        if len(action) != 2 or action[0] != "restore" or place:
+            raise InvalidInput("--from is for: %tpu session restore NAME --from TPU")
+        from .sessions import restore_here
+
+        print(restore_here(kernels.namespace, action[1], source, overwrite=overwrite))
+        return
     from .cells import print_concurrently
 
     words = [

@@ -90,6 +90,7 @@ def test_variables_outlive_their_kernel_their_host_and_their_tpu(page, server, b
     lab.act("small", "Sessions…")
     tpu = page.locator(".jp-tpu-Page:visible")
     tpu.get_by_role("button", name="When variables are saved, and where…").click()
+    dialog.get_by_label("Where").select_option("A bucket")
     dialog.get_by_label("Bucket and folder").fill(bucket)
     dialog.get_by_label("Seconds without a cell").fill("1")
     picture(page, "setting")

@@ -2,6 +2,8 @@
 and saved before a TPU ends. A real server, kernels over real SSH, and the emulator's buckets.
 """
 
+import subprocess
+import sys
 import urllib.error
 import uuid
 from collections.abc import Iterator
@@ -77,7 +79,9 @@ def test_a_session_is_chosen_saved_listed_restored_and_deleted_from_outside(
     server: Server, spec: str, place: str
 ) -> None:
     setting = server.tpu("POST", f"tpus/{TPU}/sessions/setting", {"place": place, "seconds": 1})
-    assert setting == {"automatic": True, "place": place, "seconds": 1, "keep_days": 30}
+    assert setting == {
+        "automatic": True, "place": place, "seconds": 1, "keep_days": 30, "max_gb": 2,
+    }  # fmt: skip
     assert server.tpu("GET", f"tpus/{TPU}")["sessions"] == setting
     first = Notebook(server, spec, "outside.ipynb")
     first.text("answer, generator = 41, (n for n in ())")
@@ -197,6 +201,74 @@ def test_a_stop_saves_first_and_goes_on_although_a_kernel_or_the_bucket_refuses(
     assert after.text("print(answer)") == "44\n"
 
 
+def test_what_is_saved_on_a_host_is_copied_to_this_computer_and_restored_from_there(
+    server: Server, spec: str
+) -> None:
+    setting = {"place": "computer", "seconds": 1, "max_gb": 0.001}
+    server.tpu("POST", f"tpus/{TPU}/sessions/setting", setting)
+    first = Notebook(server, spec, "copied.ipynb")
+    first.text("import numpy as np\nlarge, odd = np.arange(500_000), type('Odd', (), {})()")
+
+    def copies() -> list[Any]:
+        sessions = server.tpu("GET", "sessions")
+        return [s for s in sessions if s["place"] == "computer" and s["name"] == "copied"]
+
+    def problems() -> str:
+        listed = server.tpu("GET", f"tpus/{TPU}/sessions")["problems"]
+        return " ".join(problem["message"] for problem in listed)
+
+    # What is too large is named, and asked for.
+    until(lambda: "copied is not copied to this computer. It has 4 MB" in problems(), 60)
+    assert copies() == []
+    server.tpu("POST", f"tpus/{TPU}/sessions/setting", {**setting, "max_gb": 1})
+    first.text("small = [1]")
+    [copy] = until(copies, 60)
+    assert (copy["tpu"], copy["notebook"].rpartition("/")[2]) == (TPU, "copied.ipynb")
+    assert not copy["billed"]
+    # All of it is the user's own. What has not changed is not copied again.
+    here = Path(server.environment["JUPYTER_TPU_DATA_DIR"], "sessions", copy["id"])
+    files = {path: path.stat() for path in here.rglob("*") if path.is_file()}
+    assert {oct(stat.st_mode & 0o777) for stat in files.values()} == {"0o600"}
+    assert {oct(path.stat().st_mode & 0o777) for path in here.rglob("*/")} == {"0o700"}
+    [array] = [path for path, stat in files.items() if stat.st_size > 3_000_000]
+    first.text("small = [1, 2]")
+    until(lambda: copies()[0]["saved"] != copy["saved"], 60)
+    assert array.stat().st_ino == files[array].st_ino
+    # Nothing of it is left on the host but the session; restored into another kernel.
+    server.end_sessions()
+    [there] = [s for s in server.tpu("GET", "sessions") if s["name"] == "copied" and not s["place"]]
+    server.tpu("DELETE", f"tpus/{TPU}/sessions/{there['id']}")
+    second = Notebook(server, spec, "copied.ipynb")
+    path = f"tpus/{TPU}/sessions/{copy['id']}"
+    server.finish(server.tpu("POST", f"{path}/restore", {"kernel": second.kernel}))
+    assert second.text("print(small, large.sum())") == "[1, 2] 124999750000\n"
+    left = server.cli("run", TPU, "--", "ls", "-A", ".jupyter-tpu/session-copies").stdout
+    assert left.strip() == ""
+    # And in a notebook here, without pickles.
+    cells = (
+        "%load_ext jupyter_tpu",
+        f"%tpu session restore copied --from {TPU}",
+        "print(small, large.sum(), 'odd' in globals())",
+    )
+    ipython = [sys.executable, "-m", "IPython", "--colors=NoColor", "-c", "\n".join(cells)]
+    shown = subprocess.run(
+        ipython, env=server.environment, capture_output=True, text=True, timeout=120
+    ).stdout
+    assert "Not restored: odd (it would have to be unpickled here" in shown, shown
+    assert "[1, 2] 124999750000 False" in shown
+    # What somebody has changed here is refused, and deleted by its user.
+    manifest = here / "manifests" / "copied.json"
+    manifest.write_text(manifest.read_text().replace("small", "smell"))
+    server.end_sessions()
+    third = Notebook(server, spec, "copied.ipynb")
+    restoring = server.tpu("POST", f"{path}/restore", {"kernel": third.kernel})
+    failed = until(lambda: ended(server, restoring))
+    assert "is signed with another key" in failed["problem"]["message"]
+    server.tpu("POST", f"tpus/{TPU}/sessions/setting", {"automatic": False})
+    server.tpu("DELETE", path)
+    assert not here.exists()
+
+
 @pytest.mark.long
 def test_a_stop_goes_on_after_its_server_was_killed_while_a_kernel_in_a_loop_was_waited_for(
     server: Server, spec: str, place: str
@@ -246,6 +318,59 @@ def test_the_cell_that_a_reboot_interrupts_is_known_with_the_session_before_it(
     assert until(lambda: session()["interrupted"], 180)["cell"] == "cell-9"
 
 
+def test_a_kernel_on_all_hosts_of_a_pod_is_saved_restored_and_deleted_from_outside(
+    server: Server, place: str
+) -> None:
+    """By itself, too. On the disks of all hosts, and before its TPU is deleted in a bucket."""
+    tpu = f"pod-{uuid.uuid4().hex[:6]}"
+    body = {
+        "name": tpu, "type": "v4-16", "zone": "us-central2-b", "connect": {},
+        "sessions": {"seconds": 1},
+    }  # fmt: skip
+    server.finish(server.tpu("POST", "tpus", body))
+    for connecting in server.tpu("GET", f"tpus/{tpu}")["operations"]:
+        server.finish(server.tpu("GET", f"operations/{connecting}"))
+    [environment] = server.tpu("GET", f"tpus/{tpu}/environments")
+    spec = environment["pod_kernelspec"]
+
+    def sessions() -> list[Any]:
+        listed = server.tpu("GET", f"tpus/{tpu}/sessions")["sessions"]
+        return [one for one in listed if one["tpu"] == tpu]
+
+    def files() -> str:
+        count = "find ~/.jupyter-tpu/sessions -type f | wc -l"
+        return server.cli("run", tpu, "--worker", "all", "--", "sh", "-c", count).stdout
+
+    first = Notebook(server, spec, "pod.ipynb")
+    first.text("import jax\nmine = [jax.process_index()]")
+    [session] = until(sessions, 120)  # no cell has asked for it
+    assert (session["hosts"], session["kernel"]) == (2, first.kernel)
+    # A cell that runs is not interrupted, and named.
+    first.begin("both = 'x'\nwhile True: pass")
+    until(lambda: [k for k in server.tpu("GET", f"tpus/{tpu}/kernels") if k["state"] == "busy"])
+    saving = server.tpu("POST", f"tpus/{tpu}/sessions", {"seconds": 3})
+    failed = until(lambda: ended(server, saving))
+    assert "pod.ipynb was busy with a cell for 3 s." in failed["problem"]["message"]
+    server.request("POST", f"/api/kernels/{first.kernel}/interrupt")
+    saved = server.finish(server.tpu("POST", f"tpus/{tpu}/sessions", {}))["result"]["kernels"]
+    assert [(k["state"], k["name"]) for k in saved] == [("saved", "pod")]
+    server.end_sessions()
+    second = Notebook(server, spec, "pod.ipynb")
+    path = f"tpus/{tpu}/sessions/{session['id']}"
+    server.finish(server.tpu("POST", f"{path}/restore", {"kernel": second.kernel}))
+    assert "[1] x\n" in second.text("%%host 1\nprint(mine, both)"), "each host has its own"
+    assert "] 0\n" not in files()
+    server.tpu("POST", f"tpus/{tpu}/sessions/setting", {"automatic": False})
+    server.tpu("DELETE", path)
+    assert files() == "[0-1] 0\n"
+    # Before the end of the TPU.
+    server.tpu("POST", f"tpus/{tpu}/sessions/setting", {"place": place, "automatic": False})
+    required = {"end_kernels": True, "sessions": "require"}
+    server.finish(server.tpu("DELETE", f"tpus/{tpu}", required))
+    [kept] = [one for one in server.tpu("GET", "sessions") if one["place"] == place]
+    assert (kept["tpu"], kept["hosts"], kept["variables"]) == (tpu, 1, 3)
+
+
 def test_delete_says_which_sessions_are_lost_and_keeps_those_in_a_bucket(
     server: Server, spec: str, place: str
 ) -> None:
@@ -257,7 +382,7 @@ def test_delete_says_which_sessions_are_lost_and_keeps_those_in_a_bucket(
     told = server.tpu("GET", f"tpus/{TPU}/consequences?act=delete")
     assert not told["saves"]
     assert "deleted" in [session["name"] for session in told["lost_sessions"]]
-    assert "To keep them, choose a bucket." in told["sessions_text"]
+    assert "To keep them, choose a bucket or this computer." in told["sessions_text"]
     required = {"end_kernels": True, "sessions": "require"}
     assert "can't be kept" in refused(lambda: server.tpu("DELETE", f"tpus/{TPU}", required))
     server.tpu("POST", f"tpus/{TPU}/sessions/setting", {"automatic": False, "place": place})

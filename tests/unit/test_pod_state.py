@@ -69,6 +69,7 @@ class Pod(RuleBasedStateMachine):
                 assert self.run is None, "one cell at a time"
                 assert self.state.phase == RUNNING
                 assert sorted((*action.hosts, *action.others)) == sorted(self.state.able)
+                assert not action.cell.session or len(action.hosts) == HOSTS
                 self.run = action
             elif isinstance(action, Check):
                 self.check = action
@@ -76,6 +77,7 @@ class Pod(RuleBasedStateMachine):
                 assert not set(action.hosts) & set(self.state.dead)
             elif isinstance(action, Finish | Refuse | Abort):
                 self.open.remove(action.cell.id)  # once
+                assert not (isinstance(action, Abort) and action.cell.session)
                 if isinstance(action, Finish):
                     if self.run is not None:
                         done = set(range(HOSTS)) - set(self.state.stuck)
@@ -95,10 +97,15 @@ class Pod(RuleBasedStateMachine):
     def all_started(self, works: bool) -> None:
         self.take(self.state.started(self.now, checkable=True, problem="" if works else "No."))
 
-    @rule(hosts=st.none() | st.frozensets(st.integers(0, HOSTS - 1), min_size=1))
-    def submit(self, hosts: frozenset[int] | None) -> None:
+    @rule(
+        hosts=st.none() | st.frozensets(st.integers(0, HOSTS - 1), min_size=1),
+        session=st.booleans(),
+    )
+    def submit(self, hosts: frozenset[int] | None, session: bool) -> None:
         self.cells += 1
         cell = PodCell(str(self.cells), hosts, stop_on_error=self.cells % 2 == 0)
+        if session:
+            cell = PodCell(cell.id, stop_on_error=False, session=True)
         self.open.add(cell.id)
         phase = self.state.phase
         actions = self.state.submit(cell, self.now)
@@ -113,7 +120,7 @@ class Pod(RuleBasedStateMachine):
         run, busy = self.run, self.state.busy
         host = busy[pick % len(busy)]
         everywhere = not run.others and len(run.hosts) == HOSTS
-        if host in run.others or not fails:
+        if host in run.others or not fails or run.cell.session:
             self.begun[host] += 2 if everywhere else 0
             self.take(self.state.finished(host, run.number, OK, self.now))
         else:

@@ -23,7 +23,15 @@ if count > 1:
     os.environ["JUPYTER_TPU_POD"] = str(host)
     jax.distributed.initialize(address, count, host)
 shell = InteractiveShell.instance()
-load_magic(shell, {"session": load_session(shell)})
+command = shell.session_command = load_session(shell)
+load_magic(shell, {"session": command})
+
+def outside(line):
+    "What the conductor asks all hosts for."
+    content = {"kernel": "12345678-9", **json.loads(line)}
+    print(json.dumps(command.requested(content, lambda task: None)))
+
+shell.register_magic_function(outside, "line", "outside")
 
 def kill(line):
     "This process is killed at a step of its next save."
@@ -169,6 +177,27 @@ def test_each_host_has_its_own_again_and_all_have_what_is_of_all(tmp_path):
             assert f"{{'data': {sizes}}}" in text
             assert "Saved 2" in text
     assert not [*tmp_path.rglob("marks/*")]
+
+
+def test_all_hosts_carry_out_what_is_asked_for_from_outside(tmp_path):
+    """Whatever each of them did before. The name is chosen by host 0."""
+    place = f"{tmp_path}/bucket"
+
+    def ask(id: str, **content: object) -> str:
+        return f"%outside {json.dumps({'id': id, 'place': place, **content})}"
+
+    uneven = "host or get_ipython().session_command.kernel_session().moment('names')"
+    cells = VARIABLES, ask("a", do="save"), uneven, "x = 1", ask("b", do="save", aside=True)
+    for text in run(tmp_path, 2, *cells):
+        assert text.count('"state": "saved", ') == 2
+        assert '"hosts": 2' in text, text
+    nothing, aside = ask("c", do="save"), ask("d", do="save", aside=True)
+    for text in run(tmp_path, 2, nothing, "y = 2", aside):
+        assert '"state": "empty"' in text
+        assert "Another kernel has saved pods, so this is saved as pods-12345678." in text
+    check = "host, own_of = jax.process_index(), 2", CHECK
+    for text in run(tmp_path, 2, ask("e", do="restore"), *check):
+        assert '"state": "restored"' in text
 
 
 def states(folder: Path) -> set[str]:

@@ -25,6 +25,7 @@ from ...on_host.files.tree import is_inside
 from ...on_host.packing import program
 from ...ssh.host_program import COMMAND
 from ...ssh.host_values import checked
+from ...wording import size_text
 from ..agent_files import AgentSource, is_open
 from ..errors import file_error
 from ..exchange import exchange
@@ -107,9 +108,14 @@ async def download(
     overwrite: bool = False,
     make_folder: bool = False,
     agents_folder: str = "",
+    private: bool = False,
+    most_bytes: int | None = None,
     report: Report,
 ) -> HostCopy:
-    """Copies files and folders of a host to this computer; as :func:`upload` otherwise."""
+    """Copies files and folders of a host to this computer; as :func:`upload` otherwise.
+
+    private: only the owner can read them. most_bytes: more in all is refused, with CONFLICT.
+    """
 
     def work(peer: TransferPeer, reports: Reports) -> dict[str, Any]:
         there = os.path.abspath(os.path.expanduser(destination))
@@ -123,10 +129,11 @@ async def download(
             overwrite,
             reports,
             asked=[name_of(source) for source in sources],
-            rights=0o755,
+            rights=0o700 if private else 0o755,
             allows_link=is_inside,
             make_folder=make_folder,
             may_write=functools.partial(is_open, agents_folder) if agents_folder else None,
+            most_bytes=most_bytes,
         ).receive()
 
     request = {"call": "send", "sources": list(sources), "for_agent": bool(agents_folder)}
@@ -275,6 +282,12 @@ def _error(failure: TransferFailure, sender: str, receiver: str) -> TPUError:
         case "SAME_NAME":
             return InvalidInput(
                 "Two of the files and folders have the same name.", "Copy one after the other."
+            )
+        case "TOO_LARGE":
+            return TPUError(
+                f"It has {size_text(failure.count)}, which is more than was allowed.",
+                Reason.CONFLICT,
+                "Allow more, or copy a part of it.",
             )
         case "LOST":
             why = f" ({failure.message})" if failure.message else ""

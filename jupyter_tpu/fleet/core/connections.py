@@ -327,7 +327,7 @@ def _session_variables(setting: SessionSetting | None) -> dict[str, str]:
     if setting is None:
         return {}
     fields = {
-        "place": setting.place,
+        "place": setting.kernel_place,
         "automatic": setting.automatic,
         "seconds": setting.seconds,
     }

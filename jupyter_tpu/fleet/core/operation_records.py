@@ -95,6 +95,8 @@ class FinalSave(Struct, frozen=True, kw_only=True):
 
     #: Whether the TPU ends only if all were saved.
     required: bool = False
+    #: Whether this computer gets what is saved on a disk: the TPU ends with that.
+    copies: bool = False
     #: Seconds since the epoch.
     until: float
 

@@ -16,14 +16,18 @@ IDLE_SECONDS, KEEP_DAYS = 5.0, 30
 #: Seconds for a kernel to end its cell and to be saved, before its TPU ends.
 SAVE_SECONDS = 60.0
 
+#: The place of sessions that are copied to the computer that runs Jupyter, or the command.
+COMPUTER = "computer"
+#: The size up to which they are, in GB.
+LARGEST_GB = 2.0
 #: "": the boot disk of the host. No other address, and nothing that leads out of the folder.
 SessionPlace = Annotated[
     str,
     Meta(
-        pattern=r"^$|^gs://[a-z0-9][-_.a-z0-9]{1,220}[a-z0-9](/[-_=+@~0-9A-Za-z][-_.=+@~0-9A-Za-z]*)*$(?!\n)",
+        pattern=r"^$|^computer$|^gs://[a-z0-9][-_.a-z0-9]{1,220}[a-z0-9](/[-_=+@~0-9A-Za-z][-_.=+@~0-9A-Za-z]*)*$(?!\n)",
         max_length=LONGEST_PLACE,
-        description="a bucket and a folder in it, such as gs://my-bucket/sessions; none for the "
-        "disk of the host",
+        description="a bucket and a folder in it, such as gs://my-bucket/sessions; computer for "
+        "the computer that runs Jupyter; none for the disk of the host",
     ),
 ]
 #: Whether the kernels of a TPU are saved before it ends.
@@ -46,12 +50,18 @@ class SetSessions(Struct, kw_only=True, forbid_unknown_fields=True):
     place: Annotated[
         SessionPlace,
         option(
-            "Save in this bucket: gs://BUCKET/FOLDER. It outlives the TPU.",
+            "Save in this bucket: gs://BUCKET/FOLDER. It outlives the TPU. computer: copy what is "
+            "saved to this computer.",
             "--in",
             metavar="PLACE",
             default="the disk of the host, which outlives a stop",
         ),
     ] = ""
+    max_gb: Annotated[
+        float,
+        Meta(gt=0, le=10_000),
+        option("Do not copy a session to this computer that is larger.", unit="GB"),
+    ] = LARGEST_GB
     seconds: Annotated[
         float,
         Meta(ge=1, le=3600),
@@ -70,10 +80,21 @@ class SessionSetting(Struct, frozen=True, kw_only=True):
     """What was chosen for the kernels of a TPU. New kernels have it."""
 
     automatic: bool = True
-    #: "": the disk of the host.
+    #: "": the disk of the host; "computer": that, and the computer that runs Jupyter.
     place: str = ""
+    #: The size of a session up to which it is copied to that computer.
+    max_gb: float = LARGEST_GB
     seconds: float = IDLE_SECONDS
     keep_days: int = KEEP_DAYS
+
+    @property
+    def kernel_place(self) -> str:
+        """Where kernels save: this computer gets it from the disk of their host."""
+        return kernel_place(self.place)
+
+
+def kernel_place(place: str) -> str:
+    return "" if place == COMPUTER else place
 
 
 class MissingVariable(Struct, frozen=True, kw_only=True):
@@ -106,9 +127,11 @@ class Session(Struct, kw_only=True):
     zone: str = ""
     type: str = ""
     emulated: bool = False
-    #: "": the disk of host *host*.
+    #: "": the disk of host *host*; "computer": the computer that runs Jupyter.
     place: str = ""
     host: int = 0
+    #: On the disks of so many hosts: a kernel on all hosts of a pod has saved it there.
+    hosts: int = 1
     #: The kernel that has saved it last, and its notebook; "" if that is not known here.
     kernel: str = ""
     notebook: str = ""
@@ -158,11 +181,16 @@ class SaveSessions(Struct, kw_only=True, forbid_unknown_fields=True):
     place: Annotated[
         SessionPlace | None,
         option(
-            "Save in this bucket: gs://BUCKET/FOLDER.",
+            "Save in this bucket: gs://BUCKET/FOLDER. computer: copy it to this computer.",
             "--in",
             metavar="PLACE",
             default="what was chosen for the TPU, else the disk of the host",
         ),
+    ] = None
+    #: null: that of the TPU, else 2.
+    max_gb: Annotated[
+        Annotated[float, Meta(gt=0, le=10_000)] | None,
+        option("Do not copy a session to this computer that is larger.", unit="GB"),
     ] = None
     overwrite: Annotated[
         bool, option("Replace a session that another kernel has saved.", "--overwrite")

@@ -16,11 +16,14 @@ from ..core.operation_records import FinalSave
 from ..kernels.kernels import ASK_FIRST, KernelService
 from ..models import BeforeEnd, Kernel, SessionResult, SetSessions
 from ..models.consequences import Act
-from ..models.sessions import SAVE_SECONDS, Session
+from ..models.sessions import COMPUTER, SAVE_SECONDS, Session
+from .computer import ComputerSessions, copy_saved
 from .index import SessionIndex
 from .kernels import KernelSessions
 from .service import problem_of, require_all
 
+#: Seconds for a session to be copied to this computer where all has to be saved.
+REQUIRED_COPY_SECONDS = 3600.0
 SAVE_STEP = StepPlan("sessions", "Save the variables of kernels", 2)
 #: What ends the kernels, and whether their host's disk goes with them.
 _ENDS = {"stop": False, "delete": True, "replace": True}
@@ -32,8 +35,14 @@ class SessionsBeforeEnd:
     """
 
     def __init__(
-        self, core: Core, kernels: KernelService, index: SessionIndex, saver: KernelSessions
+        self,
+        core: Core,
+        kernels: KernelService,
+        index: SessionIndex,
+        saver: KernelSessions,
+        computer: ComputerSessions,
     ) -> None:
+        self._computer = computer
         self._observer = core.observer
         self._observed = core.observed
         self._kernels = kernels
@@ -55,9 +64,12 @@ class SessionsBeforeEnd:
             raise TPUError(
                 f"The variables of kernels can't be kept: the disk of {name.node} is deleted.",
                 Reason.CONFLICT,
-                f"Choose a bucket: jupyter tpu session auto {name.node} --in gs://BUCKET/FOLDER",
+                f"Choose a bucket, or this computer: jupyter tpu session auto {name.node} --in "
+                "gs://BUCKET/FOLDER or --in computer",
             )
-        return FinalSave(required=how == "require", until=time.time() + SAVE_SECONDS)
+        return FinalSave(
+            required=how == "require", until=time.time() + SAVE_SECONDS, copies=not keeps_disk
+        )
 
     def chosen(self, name: NodeName) -> SetSessions | None:
         """What a TPU gets that takes the place of this one; None: nothing."""
@@ -67,6 +79,7 @@ class SessionsBeforeEnd:
         return SetSessions(
             automatic=setting.automatic,
             place=setting.place,
+            max_gb=setting.max_gb,
             seconds=setting.seconds,
             keep_days=setting.keep_days,
         )
@@ -94,10 +107,16 @@ class SessionsBeforeEnd:
         if not kernels:
             progress.done(SAVE_STEP.key, "skipped")
             return
-        request = {"do": "save", "place": setting.place if setting else "", "aside": True}
+        place = setting.kernel_place if setting is not None else ""
+        request = {"do": "save", "place": place, "aside": True}
         progress.log(f"Saving the variables of kernels, for at most {left:.0f} s")
         outcomes = await self._saver.carry_out(name, kernels, request, left, progress.log)
         progress.operation.result = msgspec.to_builtins(SessionResult(kernels=outcomes))
+        if plan.copies and setting is not None and setting.place == COMPUTER:
+            left = REQUIRED_COPY_SECONDS if plan.required else max(1.0, plan.until - time.time())
+            outcomes = await copy_saved(
+                self._computer, self._index, name, outcomes, setting.max_gb, progress, seconds=left
+            )
         problem = problem_of(outcomes)
         progress.done(SAVE_STEP.key, "done" if problem is None else "failed")
         if plan.required:
@@ -119,10 +138,17 @@ class SessionsBeforeEnd:
             return False, "", []
         node, setting = self._observed.node(name), self._index.setting(name)
         place = setting.place if setting is not None else ""
+        if not _ENDS[act] and setting is not None:
+            place = setting.kernel_place
         saves = setting is not None and (bool(place) or not _ENDS[act])
         lost = self._index.on_disk(node.id) if _ENDS[act] and node is not None else []
         if not kernels or setting is None:
             text = ""
+        elif saves and place == COMPUTER:
+            text = (
+                "Before that, their variables are saved and copied to this computer, for up to a "
+                f"minute. A session of more than {setting.max_gb:g} GB is not copied."
+            )
         elif saves:
             text = (
                 f"Before that, their variables are saved in {place}, for up to a minute."
@@ -133,6 +159,6 @@ class SessionsBeforeEnd:
         else:
             text = (
                 f"Their variables are not kept, because they are saved on the disk of {name.node} "
-                "only. To keep them, choose a bucket."
+                "only. To keep them, choose a bucket or this computer."
             )
         return saves, text, lost

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from ...cloud import NodeName
+from ...concurrency import gather_or_cancel
 from ...errors import Reason, TPUError
 from ...links import HostName
 from ...on_host.agent.protocol import requests
@@ -48,24 +49,62 @@ class SessionHosts:
     async def listed(self, name: NodeName, place: str) -> list[StoredSessionReport]:
         """The sessions in a place, as host 0 reads them. Raises TPUError."""
         request = requests.ListSessionsRequest(
-            python=self._python(name), place=place, key=await signing_key(self._core, name)
+            python=self._python(name), place=place, key=await self.key(name)
         )
         answer = await self._core.connections.request(name, request, LIST_SECONDS)
         _require(answer.get("problem", ""), name)
         return answer["sessions"]
 
     async def forget(self, name: NodeName, session: Session) -> bool:
-        """Has the host that can delete it do so; False if there was none."""
-        request = requests.ForgetSessionRequest(
+        """Has the hosts that can delete it do so; False if there was none.
+
+        Where all hosts of a pod have a part of it, host 0 is the first and the last: if one of them
+        can't, it is listed as being deleted, and can be deleted again.
+        """
+        key, first = await self.key(name), 0 if session.place else session.host
+        there = len(self._core.observed.require_hosts(name).endpoints)
+        others = range(1, min(session.hosts, there)) if not session.place else ()
+
+        async def ask(host: int, **step: bool) -> bool:
+            request = requests.ForgetSessionRequest(
+                python=self._python(name),
+                name=session.name,
+                place=session.place,
+                key=key,
+                **step,
+            )
+            to = HostName(name, host)
+            answer = await self._core.connections.request_host(to, request, FORGET_SECONDS)
+            _require(answer.get("problem", ""), name)
+            return answer["forgotten"]
+
+        if others:
+            await ask(first, mark=True)
+            await gather_or_cancel([ask(host, of_pod=True) for host in others])
+        return await ask(first)
+
+    async def copy(
+        self,
+        host: HostName,
+        session: Session,
+        copy: str,
+        *,
+        of_pod: bool = False,
+        ended: bool = False,
+    ) -> requests.SessionCopy:
+        """Has a host keep the files of a session on its disk as they are, until it *ended*."""
+        name = host.node
+        request = requests.CopySessionRequest(
             python=self._python(name),
             name=session.name,
-            place=session.place,
-            key=await signing_key(self._core, name),
+            copy=copy,
+            key=await self.key(name),
+            of_pod=of_pod,
+            ended=ended,
         )
-        host = HostName(name, 0 if session.place else session.host)
         answer = await self._core.connections.request_host(host, request, FORGET_SECONDS)
         _require(answer.get("problem", ""), name)
-        return answer["forgotten"]
+        return answer
 
     def can_reach(self, name: NodeName) -> bool:
         """Whether its host can be asked now."""
@@ -79,6 +118,10 @@ class SessionHosts:
             Reason.CONFLICT,
             f"Connect it first: jupyter tpu connect {name.node}",
         )
+
+    async def key(self, name: NodeName) -> str:
+        """That by which kernels there sign; "": the host's own, where a coding agent rules."""
+        return await signing_key(self._core, name)
 
 
 def _require(problem: str, name: NodeName) -> None:

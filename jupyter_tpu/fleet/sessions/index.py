@@ -28,6 +28,7 @@ from ..models import (
     SessionSetting,
 )
 from ..models.core import timestamp
+from ..models.sessions import COMPUTER
 
 DAY_SECONDS = 86_400.0
 _BUCKET = re.compile(r"gs://[a-z0-9][-_.a-z0-9]{1,220}[a-z0-9](/[^/\0-\x1f\x7f]+)*")
@@ -127,7 +128,9 @@ class SessionIndex:
         return [
             session
             for session in self.all()
-            if not session.place and self._records[session.id].node_id == node_id
+            if not session.place
+            and self._records[session.id].node_id == node_id
+            and self.saved(copy_id(session.id)) != self.saved(session.id)
         ]
 
     def expired(self, now: float) -> list[SessionRecord]:
@@ -137,6 +140,43 @@ class SessionIndex:
             for record in self._records.values()
             if record.keep_days is not None and record.saved + record.keep_days * DAY_SECONDS < now
         ]
+
+    def saved(self, id: str) -> float:
+        """When a session was saved, in seconds since the epoch; 0: there is none."""
+        record = self._records.get(id)
+        return record.saved if record is not None else 0.0
+
+    def to_copy(self) -> list[tuple[NodeName, Session, float]]:
+        """The sessions on disks of TPUs which this computer does not have as they are, where it
+        was chosen that it has; each with its TPU, and the limit in GB.
+        """
+        found = []
+        for record in self._records.values():
+            setting, node = self.setting(record.name), self._observed.node(record.name)
+            if (
+                setting is not None
+                and setting.place == COMPUTER
+                and not record.session.place
+                and record.session.problem is None
+                and node is not None
+                and node.id == record.node_id
+                and self.saved(copy_id(record.session.id)) != record.saved
+            ):
+                found.append((record.name, record.session, setting.max_gb))
+        return found
+
+    def note_copied(self, session: Session, id: str, saved: float) -> Session:
+        """What was on a host is on this computer, too, under this id, as it was *saved* there."""
+        record = self.require(session.id)
+        copy = structs.replace(
+            record.session,
+            id=id,
+            place=COMPUTER,
+            saved=timestamp("seconds", saved),
+            checked=timestamp("seconds"),
+        )
+        self._keep(structs.replace(record, session=copy, saved=saved))
+        return self._records[id].session
 
     def _of(self, name: NodeName) -> list[SessionRecord]:
         return [record for record in self._records.values() if record.name == name]
@@ -195,6 +235,9 @@ class SessionIndex:
             saved = report.get("saved") or (before.saved if before is not None else 0.0)
             same = before is not None and before.saved == saved
             known = before.session if before is not None else None
+            described = _described(report)
+            if "problem" in report and known is not None:
+                described["hosts"] = known.hosts
             session = Session(
                 id=id,
                 name=report["name"],
@@ -204,7 +247,7 @@ class SessionIndex:
                 notebook=known.notebook if known is not None else "",
                 interrupted=known.interrupted if known is not None and same else None,
                 problem=_problem(report),
-                **_described(report),
+                **described,
             )
             if before is not None and before.session.problem is None and place and same:
                 # It stays that of the TPU that has saved it.
@@ -252,7 +295,7 @@ class SessionIndex:
                 tpu=session.tpu or name.node,
                 zone=session.zone or name.zone,
                 checked=timestamp("seconds"),
-                billed=bool(session.place),
+                billed=session.place.startswith("gs://"),
             ),
             keep_days=setting.keep_days if setting is not None else None,
             saved=saved,
@@ -267,6 +310,13 @@ class SessionIndex:
             self._records[session.id] = record
             self._store.save_session(record)
             self._changes.mark_changed("session", session.id)
+
+
+def copy_id(id: str) -> str:
+    """That of the copy on this computer of a session on a host's disk. A TPU of the same name has
+    another disk, so its sessions replace no copy of this one's.
+    """
+    return hashlib.sha256(f"{COMPUTER}\0{id}".encode()).hexdigest()[:16]
 
 
 def session_id(name: NodeName, node_id: str, host: int, place: str, session: str) -> str:
@@ -291,6 +341,7 @@ def _described(report: Mapping[str, Any]) -> dict[str, Any]:
         **{name: report.get(name, "") for name in ("tpu", "zone", "type")},
         **{name: report[name] for name in ("python", "jax") if name in report},
         "emulated": report.get("emulated", False),
+        "hosts": report.get("hosts", 1),
     }
 
 

@@ -17,6 +17,7 @@ from ...on_host.agent.protocol import requests
 from ...on_host.agent.protocol.records import KernelReport, SessionOutcomeReport
 from ..core.core import Core
 from ..models import Kernel, Problem, SessionOutcome
+from ..models.sessions import COMPUTER
 from .index import SessionIndex, missing_variables, session_id
 
 #: Seconds between two looks at a kernel that saves.
@@ -71,12 +72,6 @@ class KernelSessions:
         seconds: float,
         moved: Moved,
     ) -> SessionOutcome:
-        if kernel.hosts:
-            raise TPUError(
-                "A kernel on all hosts of a pod is saved and restored by a cell only.",
-                Reason.INVALID,
-                "Run %tpu session save, or %tpu session auto, in its notebook.",
-            )
         loop, id = asyncio.get_running_loop(), uuid.uuid4().hex[:16]
         began = loop.time()
         request = {"id": id, "kernel": kernel.id, **request}
@@ -166,6 +161,7 @@ def outcome_line(outcome: SessionOutcome) -> str:
     match outcome.state:
         case "saved":
             where = f"in {outcome.place}" if outcome.place else "on the disk of the host"
+            where = "on this computer" if outcome.place == COMPUTER else where
             text = f"{who}: saved {outcome.variables} variables as {outcome.name} {where}"
         case "restored":
             text = f"{who}: restored {outcome.variables} variables of {outcome.name}"

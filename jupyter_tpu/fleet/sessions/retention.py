@@ -15,6 +15,8 @@ from ...errors import TPUError
 from ...own_log import happened
 from ..core.core import FIRST_LOOK, Core
 from ..core.records import SessionRecord
+from ..models.sessions import COMPUTER
+from .computer import ComputerSessions
 from .hosts import SessionHosts
 from .index import SessionIndex
 
@@ -25,11 +27,14 @@ LOOK_SECONDS = 3600.0
 
 
 class SessionRetention:
-    def __init__(self, core: Core, index: SessionIndex, hosts: SessionHosts) -> None:
+    def __init__(
+        self, core: Core, index: SessionIndex, hosts: SessionHosts, computer: ComputerSessions
+    ) -> None:
         self._observed = core.observed
         self._desired = core.desired
         self._index = index
         self._hosts = hosts
+        self._computer = computer
 
     async def run(self) -> None:
         await asyncio.sleep(FIRST_LOOK)
@@ -45,6 +50,11 @@ class SessionRetention:
             if name is None:
                 continue  # when its TPU, or another one, is READY again
             session = record.session
+            if session.place == COMPUTER:
+                await self._computer.delete(session)
+                self._index.drop(session.id)
+                happened(f"Deleted the expired session {session.name}", tpu=name.node)
+                continue
             try:
                 if (name, session.place) not in looked:
                     looked.add((name, session.place))
@@ -61,6 +71,8 @@ class SessionRetention:
 
     def _reached_from(self, record: SessionRecord) -> NodeName | None:
         """A TPU whose host can delete it now: its own, or for a bucket, another one."""
+        if record.session.place == COMPUTER:
+            return record.name
         node = self._observed.node(record.name)
         there = record.session.place or (node is not None and node.id == record.node_id)
         if there and self._hosts.can_reach(record.name):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
@@ -36,8 +37,10 @@ from ..models import (
     SetSessions,
 )
 from ..models.core import validated
+from ..models.sessions import COMPUTER, LARGEST_GB, kernel_place
 from ..money.owners import TPUOwners
 from .buckets import OfferedBuckets
+from .computer import COPY_STEP, SEND_STEP, ComputerSessions, copy_saved, shown
 from .hosts import SessionHosts
 from .index import SessionIndex
 from .kernels import KernelSessions
@@ -69,7 +72,9 @@ class SessionService:
         saver: KernelSessions,
         homes: HomeService,
         sync: SyncService,
+        computer: ComputerSessions,
     ) -> None:
+        self._computer = computer
         self._core = core
         self._kernels = kernels
         self._owners = owners
@@ -89,7 +94,7 @@ class SessionService:
         node = self._core.observed.node(name)
         if node is not None:
             self._owners.require_consent(node, request.confirm_name)
-        if is_attached(name) and request.place:
+        if is_attached(name) and request.place.startswith("gs://"):
             raise InvalidInput(
                 "An attached machine has no service account that could use a bucket.",
                 "Save on its disk.",
@@ -104,6 +109,7 @@ class SessionService:
         setting = SessionSetting(
             automatic=request.automatic,
             place=request.place,
+            max_gb=request.max_gb,
             seconds=request.seconds,
             keep_days=request.keep_days,
         )
@@ -126,7 +132,7 @@ class SessionService:
         chosen = None
         if setting is not None:
             chosen = {
-                "place": setting.place,
+                "place": setting.kernel_place,
                 "automatic": setting.automatic,
                 "seconds": setting.seconds,
             }
@@ -135,8 +141,7 @@ class SessionService:
         except TPUError:
             return
         request = {"do": "set", "setting": chosen}
-        single = [kernel for kernel in kernels if not kernel.hosts]
-        await self._saver.carry_out(name, single, request, SETTING_SECONDS, lambda _: None)
+        await self._saver.carry_out(name, kernels, request, SETTING_SECONDS, lambda _: None)
 
     async def buckets(self, zone: str) -> BucketList:
         return await self._buckets.near(zone)
@@ -157,7 +162,7 @@ class SessionService:
             if fresh or not self._hosts.was_asked(name, node_id):
                 places = {"", setting.place if setting is not None else ""}
                 places |= {s.place for s in self._index.all() if s.tpu == name.node}
-                errors = await self._hosts.refresh(name, places)
+                errors = await self._hosts.refresh(name, places - {COMPUTER})
                 problems = [Problem.of(error) for error in errors]
         elif node is not None:
             problems = [
@@ -168,13 +173,19 @@ class SessionService:
                     hint="",
                 )
             ]
+        problems += self._computer.problems(name)
         return SessionList(
             setting=setting, sessions=self._index.restorable(name, node_id), problems=problems
         )
 
     async def forget(self, ref: str, session: str) -> None:
-        node = await self._core.finder.find_ready(ref)
         record = self._index.require(session)
+        if record.session.place == COMPUTER:
+            await self._computer.delete(record.session)
+            happened(f"Deleted the session {record.session.name} from this computer")
+            self._index.drop(session)
+            return
+        node = await self._core.finder.find_ready(ref)
         self._require_there(node, record.session, record.node_id)
         await self._hosts.forget(node.name, record.session)
         happened(f"Deleted the session {record.session.name}", tpu=node.name.node)
@@ -200,13 +211,17 @@ class SessionService:
             )
         setting = self._index.setting(node.name)
         chosen = setting.place if setting is not None else ""
+        place = chosen if request.place is None else request.place
+        limit = None
+        if place == COMPUTER:
+            limit = request.max_gb or (setting.max_gb if setting is not None else LARGEST_GB)
         ask = {
             "do": "save",
             "name": request.name,
-            "place": chosen if request.place is None else request.place,
+            "place": kernel_place(place),
             "overwrite": request.overwrite,
         }
-        work = partial(self._save, node.name, kernels, ask, request.seconds)
+        work = partial(self._save, node.name, kernels, ask, request.seconds, limit)
         return await self._core.runner.start(self._core.runner.new_record("save", node.name), work)
 
     async def _chosen(self, name: NodeName, ids: Sequence[str]) -> Sequence[Kernel]:
@@ -225,10 +240,21 @@ class SessionService:
         kernels: Sequence[Kernel],
         request: dict[str, Any],
         seconds: float,
+        limit: float | None,
         progress: OperationProgress,
     ) -> None:
-        progress.plan([StepPlan("save", f"Save {count(len(kernels), 'kernel')}", 1)], measured=True)
+        """limit: in GB, of what is copied to this computer; None: nothing is."""
+        steps = [StepPlan("save", f"Save {count(len(kernels), 'kernel')}", 1)]
+        progress.plan(steps + ([COPY_STEP] if limit is not None else []), measured=True)
         outcomes = await self._step("save", name, kernels, request, seconds, progress)
+        if limit is not None:
+            progress.begin(COPY_STEP.key)
+            report = shown(progress, COPY_STEP)
+            outcomes = await copy_saved(
+                self._computer, self._index, name, outcomes, limit, progress, report
+            )
+            failed = problem_of(outcomes) is not None
+            progress.done(COPY_STEP.key, "failed" if failed else "done")
         require_all(outcomes)
 
     async def _step(
@@ -270,6 +296,7 @@ class SessionService:
         record = self._index.require(session)
         self._require_there(node, record.session, record.node_id)
         kernel = await self._kernels.require(node.name, request.kernel)
+        here = record.session.place == COMPUTER
         if not record.session.place and record.session.host != kernel.host:
             raise TPUError(
                 f"The session is on the disk of host {record.session.host}, and the kernel runs on "
@@ -280,12 +307,23 @@ class SessionService:
         ask = _restoring(record.session.name, record.session.place, overwrite=request.overwrite)
 
         async def work(progress: OperationProgress) -> None:
-            title = f"Restore {record.session.name}"
-            progress.plan([StepPlan("restore", title, 1)])
+            step = StepPlan("restore", f"Restore {record.session.name}", 1)
+            progress.plan([SEND_STEP, step] if here else [step], measured=here)
             await self._files_there(node, progress)
-            outcomes = await self._step(
-                "restore", node.name, [kernel], ask, request.seconds, progress
-            )
+            async with contextlib.AsyncExitStack() as stack:
+                if here:
+                    progress.begin(SEND_STEP.key)
+                    hosts = [*range(len(kernel.hosts or ()))] or [kernel.host]
+                    ask["place"] = await stack.enter_async_context(
+                        self._computer.on_hosts(
+                            node.name, hosts, record.session, shown(progress, SEND_STEP)
+                        )
+                    )
+                    ask["whole"] = True
+                    progress.done(SEND_STEP.key)
+                outcomes = await self._step(
+                    "restore", node.name, [kernel], ask, request.seconds, progress
+                )
             require_all(outcomes)
 
         return await self._core.runner.start(
@@ -316,7 +354,7 @@ class SessionService:
             )
         restart = self.restart_here
         setting = self._index.setting(node.name)
-        place = setting.place if setting is not None else ""
+        place = setting.kernel_place if setting is not None else ""
 
         async def work(progress: OperationProgress) -> None:
             progress.plan(

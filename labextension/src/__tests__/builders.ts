@@ -284,6 +284,7 @@ export function aSession(more: Partial<ISession> = {}): ISession {
     zone: 'us-central1-a',
     type: 'v5litepod-8',
     emulated: false,
+    hosts: 1,
     place: 'gs://my-bucket/sessions',
     host: 0,
     kernel: '1',

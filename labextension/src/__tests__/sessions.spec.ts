@@ -49,6 +49,7 @@ const BUCKET = 'gs://my-bucket/sessions';
 const setting = {
   automatic: true,
   place: BUCKET,
+  max_gb: 2,
   seconds: 5,
   keep_days: 30
 };
@@ -166,9 +167,16 @@ it('chooses where variables are saved; what is no bucket is refused', async () =
     [SETTING]: [200, setting]
   } as never);
   await press(node, 'When variables are saved, and where…');
-  const fields = await dialogInputs(6);
-  const [, , , place, seconds, days] = fields;
-  expect([place.value, seconds.value, days.value]).toEqual(['', '5', '30']);
+  const [, , , ...first] = await dialogInputs(5);
+  expect(first.map(({ value }) => value)).toEqual(['5', '30']);
+  const [where] = dialogSelects();
+  choose(where, 'computer');
+  const [, , , most] = await dialogInputs(6);
+  expect(most.value).toBe('2');
+  choose(where, 'gs://');
+  await shows(document.body, 'Bucket and folder');
+  const [, , , place, , days] = await dialogInputs(6);
+  expect(place.value).toBe('');
   const offered = () => [...(place.list?.options ?? [])];
   await expect
     .poll(() => offered().map(({ value }) => value))
@@ -187,7 +195,8 @@ it('chooses where variables are saved; what is no bucket is refused', async () =
 
 it('knows the places that the server accepts', () => {
   const bad = ['gs://', 'gs://B/x', 'gs://bucket/../x', 'bucket', `${BUCKET}/`];
-  expect([BUCKET, 'gs://bucket', ''].map(placeProblem)).toEqual(['', '', '']);
+  const good = [BUCKET, 'gs://bucket', 'computer', ''];
+  expect(good.filter(placeProblem)).toEqual([]);
   expect(bad.filter(one => !placeProblem(one))).toEqual([]);
 });
 
@@ -257,7 +266,7 @@ it('offers it for a new Spot TPU, which needs a bucket, and not on demand', asyn
   create.set('sessions', true);
   await shows(node, 'Bucket and folder');
   expect(await create.check()).toBeNull();
-  await shows(node, 'Enter a bucket: the disk of the TPU is deleted with it');
+  await shows(node, 'Choose a bucket or this computer: the disk of the TPU is');
   type(field(node, 'Bucket and folder'), BUCKET);
   expect(await create.check()).toBe(true);
   expect(create.request.sessions).toEqual({ place: BUCKET });

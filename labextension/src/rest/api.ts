@@ -1989,10 +1989,13 @@ export interface ISaveSessions {
   /** The name of the session. By default that of the notebook. */
   name?: string;
   /**
-   * Save in this bucket: gs://BUCKET/FOLDER. By default what was chosen for the
-   * TPU, else the disk of the host.
+   * Save in this bucket: gs://BUCKET/FOLDER. computer: copy it to this
+   * computer. By default what was chosen for the TPU, else the disk of the
+   * host.
    */
   place?: string | null;
+  /** Do not copy a session to this computer that is larger. In GB. */
+  max_gb?: number | null;
   /** Replace a session that another kernel has saved. */
   overwrite?: boolean;
   /** Wait this long for a running cell, and for the save. In seconds. */
@@ -2022,6 +2025,7 @@ export interface ISession {
   emulated: boolean;
   place: string;
   host: number;
+  hosts: number;
   kernel: string;
   notebook: string;
   saved: string;
@@ -2072,6 +2076,7 @@ export interface ISessionResult {
 export interface ISessionSetting {
   automatic: boolean;
   place: string;
+  max_gb: number;
   seconds: number;
   keep_days: number;
 }
@@ -2117,10 +2122,13 @@ export interface ISetLogging {
 export interface ISetSessions {
   automatic?: boolean;
   /**
-   * Save in this bucket: gs://BUCKET/FOLDER. It outlives the TPU. By default
-   * the disk of the host, which outlives a stop.
+   * Save in this bucket: gs://BUCKET/FOLDER. It outlives the TPU. computer:
+   * copy what is saved to this computer. By default the disk of the host, which
+   * outlives a stop.
    */
   place?: string;
+  /** Do not copy a session to this computer that is larger. In GB. */
+  max_gb?: number;
   /** Save when no cell has run for this time. In seconds. */
   seconds?: number;
   /** Delete a session when it was not saved for this time. In days. */

@@ -19,8 +19,8 @@ import {
   outcomeOf,
   restoreInNewKernel
 } from './moves';
-import { bucketHelp, placeField, requirePlace } from './sessionForm';
-import { originLabel, restoredText } from './sessionLabels';
+import { bucketHelp, COMPUTER, placeField, requirePlace } from './sessionForm';
+import { originLabel, placeLabel, restoredText } from './sessionLabels';
 import { MissingVariables } from './sessionOutcomes';
 
 /** A kernel that can be started, and its TPU. */
@@ -168,13 +168,13 @@ export async function continueFrom(
         label: trans.__('Kernel'),
         help: trans.__(
           'It gets the variables from %1, saved by %2.',
-          session.place,
+          placeLabel(session),
           originLabel(session)
         ),
         kind: 'select',
         choices: possible.map(one => [one.kernel, one.label])
       },
-      <p>{bucketHelp()}</p>
+      session.place !== COMPUTER && <p>{bucketHelp()}</p>
     ]
   });
   const to = possible.find(one => one.kernel === asked?.kernel);

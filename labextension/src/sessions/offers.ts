@@ -108,10 +108,16 @@ export class SessionOffers {
     if (!newest || this._declined.has(keyOfSave(newest))) {
       return undefined;
     }
+    // On its host's disk and on this computer it is the same.
+    const same = this._sessionsOf(document).filter(
+      ({ name, saved }) => name === newest.name && saved === newest.saved
+    );
     const has =
       this._restored.get(document) === `${kernel} ${newest.id}` ||
       (kernel === newest.kernel && !newest.interrupted);
-    return has ? undefined : newest;
+    return has
+      ? undefined
+      : (same.find(one => this._wayFor(document, one)) ?? newest);
   }
 
   /** Those that can be restored, the newest first. */
@@ -122,7 +128,10 @@ export class SessionOffers {
         ({ notebook, problem }) =>
           !problem && notebook && findDocument(shell, notebook) === document
       )
-      .sort((a, b) => b.saved.localeCompare(a.saved));
+      .sort(
+        (a, b) =>
+          b.saved.localeCompare(a.saved) || a.place.localeCompare(b.place)
+      );
   }
 
   private _wayFor(document: KernelDocument, session: ISession): Way | null {

@@ -15,7 +15,7 @@ import { named } from '../ui/named';
 import { NUMBER } from '../ui/typed';
 import { waitToEnd } from '../ui/wait';
 import { BUCKETS, BucketOffer } from './bucketOffer';
-import { placeField, requirePlace } from './sessionForm';
+import { COMPUTER, placeField, requirePlace } from './sessionForm';
 import { placeLabel } from './sessionLabels';
 
 type When = 'off' | 'idle' | 'end';
@@ -23,12 +23,13 @@ type When = 'off' | 'idle' | 'end';
 interface ISettingFields {
   when: When;
   place: string;
+  max_gb: number | null;
   seconds: number | null;
   keep_days: number | null;
 }
 
 /** The server's own. */
-const DEFAULTS = { place: '', seconds: 5, keep_days: 30 };
+const DEFAULTS = { place: '', max_gb: 2, seconds: 5, keep_days: 30 };
 
 /** Chooses when and where the kernels of a TPU are saved, or that they are not. */
 export async function changeSetting(tpu: ITPU, model: TPUModel): Promise<void> {
@@ -75,6 +76,16 @@ export async function changeSetting(tpu: ITPU, model: TPUModel): Promise<void> {
               model={model}
               place={fields.place}
             />,
+            fields.place === COMPUTER && {
+              name: 'max_gb' as const,
+              label: trans.__('Largest session to copy, in GB'),
+              kind: 'number' as const,
+              typed: NUMBER,
+              min: 0.1,
+              step: 0.1,
+              max: 10_000,
+              required: true
+            },
             fields.when === 'idle' && {
               name: 'seconds' as const,
               label: trans.__('Seconds without a cell'),
@@ -109,6 +120,7 @@ function requestOf(fields: ISettingFields): ISetSessions {
   return {
     automatic: fields.when === 'idle',
     place: fields.place,
+    max_gb: fields.max_gb ?? DEFAULTS.max_gb,
     seconds: fields.seconds ?? DEFAULTS.seconds,
     keep_days: fields.keep_days ?? DEFAULTS.keep_days
   };

@@ -4,11 +4,23 @@ import { trans } from '../language/translation';
 import { ISessionSetting } from '../rest/api';
 import { Failure } from '../rest/failure';
 import { FieldList } from '../ui/fields';
-import { TRIMMED } from '../ui/typed';
+import { ITyped } from '../ui/typed';
+
+/** The place of sessions that are copied to the computer that runs Jupyter. */
+export const COMPUTER = 'computer';
 
 /** As the server's rule; "" is the disk of the host. */
 const PLACE_PATTERN =
-  '^$|^gs://[a-z0-9][-_.a-z0-9]{1,220}[a-z0-9](/[-_=+@~0-9A-Za-z][-_.=+@~0-9A-Za-z]*)*$';
+  '^$|^computer$|^gs://[a-z0-9][-_.a-z0-9]{1,220}[a-z0-9](/[-_=+@~0-9A-Za-z][-_.=+@~0-9A-Za-z]*)*$';
+
+/** How the address of a bucket begins. */
+const BUCKET = 'gs://';
+
+/** Without one, it is still one of a bucket. */
+const ADDRESS: ITyped = {
+  text: (value: string) => (value === BUCKET ? '' : value),
+  value: (text: string) => text.trim() || BUCKET
+};
 
 /** An example to type, so not translated. */
 const EXAMPLE = 'gs://my-bucket/sessions';
@@ -46,7 +58,7 @@ export function requirePlace({ place }: { place: string }, needed = false) {
     placeProblem(place) ||
     (needed && !place
       ? trans.__(
-          'Enter a bucket: the disk of the TPU is deleted with it, and what is saved there is lost.'
+          'Choose a bucket or this computer: the disk of the TPU is deleted with it, and what is saved there is lost.'
         )
       : '');
   if (problem) {
@@ -72,21 +84,39 @@ export function placeField<T extends { place: string }>(
   needed: boolean,
   list?: string
 ): FieldList<T> {
+  const inBucket = place ? place !== COMPUTER : needed;
+  const kind = inBucket ? BUCKET : place;
   return [
     {
       name: 'place',
+      label: trans.__('Where'),
+      kind: 'select',
+      shown: kind,
+      quiet: inBucket,
+      choices: [
+        ...(needed ? [] : ([['', trans.__('The host’s disk')]] as const)),
+        [COMPUTER, trans.__('This computer')],
+        [BUCKET, trans.__('A bucket')]
+      ],
+      help:
+        kind === COMPUTER
+          ? trans.__(
+              'They are saved on the host’s disk, and copied over the connection to the computer that runs Jupyter. While the connection is lost, or the server is stopped, the last copy stays.'
+            )
+          : !inBucket &&
+            trans.__(
+              'It is kept when the TPU is stopped, and lost when it is deleted.'
+            )
+    },
+    inBucket && {
+      name: 'place',
       label: trans.__('Bucket and folder'),
-      help: needed
-        ? bucketHelp()
-        : trans.__(
-            '%1 Without a bucket, they are on the host’s disk, which is kept when the TPU is stopped, and lost when it is deleted.',
-            bucketHelp()
-          ),
+      help: bucketHelp(),
       placeholder: EXAMPLE,
       list,
-      typed: TRIMMED,
-      required: needed,
-      problem: placeProblem(place)
+      typed: ADDRESS,
+      required: true,
+      problem: place === BUCKET || !place ? '' : placeProblem(place)
     }
   ];
 }
@@ -106,7 +136,7 @@ export function sessionFieldList(
       label: trans.__('Save the variables of notebooks'),
       help: lost
         ? trans.__(
-            'In a bucket, so that you can continue on another TPU when this one is gone'
+            'In a bucket or on this computer, so that you can continue on another TPU when this one is gone'
           )
         : trans.__('So that they are there when you start it again'),
       kind: 'check'

@@ -10,17 +10,26 @@ import {
   ISessionSetting
 } from '../rest/api';
 
+import { COMPUTER } from './sessionForm';
+
 /** So many variables are named in a sentence. */
 const NAMED = 5;
 
-/** Where it is: the bucket, or the host whose disk has it. */
-export function placeLabel({ host, place, tpu }: ISession): string {
+/** Where it is: the bucket, this computer, or the host whose disk has it. */
+export function placeLabel({ host, hosts, place, tpu }: ISession): string {
   return (
-    place ||
-    (host > 0
-      ? trans.__('Disk of host %1 of %2', host, tpu)
-      : trans.__('Disk of %1', tpu))
+    bucketLabel(place) ||
+    (hosts > 1
+      ? trans.__('Disks of %1 hosts of %2', hosts, tpu)
+      : host > 0
+        ? trans.__('Disk of host %1 of %2', host, tpu)
+        : trans.__('Disk of %1', tpu))
   );
+}
+
+/** A place that is no host's disk; "" for one. */
+function bucketLabel(place: string): string {
+  return place === COMPUTER ? trans.__('this computer') : place;
 }
 
 /** "my-tpu (v5litepod-8)": whose kernel has saved it. */
@@ -81,7 +90,7 @@ export function restoredText(
 /** What became of one kernel: "saved 41 variables (1.2 GB, 3.1 MB of it new) in gs://my-bucket". */
 export function outcomeText(outcome: ISessionOutcome): string {
   const { new: written, place, problem, size, state, variables } = outcome;
-  const where = place || trans.__('the disk of its host');
+  const where = bucketLabel(place) || trans.__('the disk of its host');
   switch (state) {
     case 'saved':
       return trans.__(
@@ -107,7 +116,7 @@ export function settingText(setting: ISessionSetting | null): string {
   if (!setting) {
     return trans.__('Variables are only saved when you ask for it.');
   }
-  const { automatic, keep_days: days, place, seconds } = setting;
+  const { automatic, keep_days: days, max_gb, place, seconds } = setting;
   const when = automatic
     ? trans.__(
         'Saved when no cell has run for %1 s, and before the TPU is stopped or deleted.',
@@ -115,7 +124,12 @@ export function settingText(setting: ISessionSetting | null): string {
       )
     : trans.__('Saved before the TPU is stopped or deleted.');
   const where = place
-    ? trans.__('In %1.', place)
+    ? place === COMPUTER
+      ? trans.__(
+          'On the host’s disk, and copied to this computer up to %1 GB.',
+          max_gb
+        )
+      : trans.__('In %1.', place)
     : trans.__('On the host’s disk, which is lost when the TPU is deleted.');
   const kept = trans._n('Kept for %1 day.', 'Kept for %1 days.', days);
   return `${when} ${where} ${kept}`;

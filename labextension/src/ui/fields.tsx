@@ -70,6 +70,8 @@ export interface IField<T extends object> extends Attributes {
   shown?: string | boolean;
   /** Why what was entered is invalid. */
   problem?: string;
+  /** Another field of the same value says why the server refused it. */
+  quiet?: boolean;
   /** The lines of an area. */
   rows?: number;
   /** Where a path is. */
@@ -115,10 +117,12 @@ export function FormFields<T extends object>(props: {
       {fields.map((field, index) =>
         isField(field) ? (
           <Drawn
-            key={field.name}
+            key={`${field.name} ${field.kind}`}
             field={field as IField<object>}
             value={form.fields[field.name]}
-            problem={field.problem || form.problemOf(field.name)}
+            problem={
+              field.problem || (field.quiet ? '' : form.problemOf(field.name))
+            }
             onChange={value => form.set(field.name, value as T[keyof T])}
             onBrowse={onBrowse && (() => onBrowse(field))}
           />

@@ -28,19 +28,30 @@ class StoredSessions:
 
     @handles(requests.ListSessionsRequest)
     async def list(self, request: requests.ListSessionsRequest) -> requests.SessionsThere:
-        query = {"do": "list", "place": request.place, "key": request.key}
+        query: Dict[str, Any] = {"do": "list", "place": request.place, "key": request.key}
         answer = await self._run(request.python, query, LIST_SECONDS)
         return {"sessions": answer.get("sessions", []), "problem": answer.get("problem", "")}
 
     @handles(requests.ForgetSessionRequest)
     async def forget(self, request: requests.ForgetSessionRequest) -> requests.ForgottenSession:
-        query = {"do": "forget", "place": request.place, "key": request.key}
-        query["name"] = request.name
+        query: Dict[str, Any] = {"do": "forget", "place": request.place, "key": request.key}
+        query.update(name=request.name, of_pod=request.of_pod, mark=request.mark)
         answer = await self._run(request.python, query, FORGET_SECONDS)
         forgotten = bool(answer.get("forgotten"))
         return {"forgotten": forgotten, "problem": answer.get("problem", "")}
 
-    async def _run(self, python: str, query: Dict[str, str], seconds: float) -> Dict[str, Any]:
+    @handles(requests.CopySessionRequest)
+    async def copy(self, request: requests.CopySessionRequest) -> requests.SessionCopy:
+        query: Dict[str, Any] = {"do": "unlink" if request.ended else "link", "key": request.key}
+        query.update(name=request.name, copy=request.copy, of_pod=request.of_pod)
+        answer = await self._run(request.python, query, FORGET_SECONDS)
+        return {
+            "size": answer.get("size", 0),
+            "save": answer.get("save", ""),
+            "problem": answer.get("problem", ""),
+        }
+
+    async def _run(self, python: str, query: Dict[str, Any], seconds: float) -> Dict[str, Any]:
         given = json.dumps(query).encode()
         try:
             process = await asyncio.create_subprocess_exec(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import urllib.parse
 from typing import Any, Set
 
-from ..session.storage import SessionError, Storage, keys_below, values_path
+from ..session.storage import SessionError, SessionErrors, Storage, keys_below, values_path
 
 #: Bytes of a file that are one object.
 PART_BYTES = 16 << 20
@@ -21,12 +21,12 @@ class HomeStorage(Storage):
     def __init__(self, place: str, project: str, key: bytes) -> None:
         quoted = urllib.parse.quote(project, safe="").replace(".", "%2E")
         super().__init__("%s/home/%s" % (place.rstrip("/"), quoted), key)
-        self.place = place
+        self.errors = HomeErrors("in %s" % place)
         self._project = project
 
-    def _signature(self, name: str, body: str) -> str:
+    def signed_name(self, name: str) -> str:
         # What is signed as a session is no home folder, nor one of another project.
-        return str(super()._signature("home %s %s" % (self._project, name), body))
+        return "home %s %s" % (self._project, name)
 
     def parts(self, name: str) -> Set[str]:
         """The digests of the parts that are there, also of a save that did not end."""
@@ -49,31 +49,35 @@ class HomeStorage(Storage):
         for call in [self._store.write(values_path(name) + digest, None) for digest in digests]:
             self._done(call)
 
-    def _being_deleted(self, name: str) -> SessionError:
+
+class HomeErrors(SessionErrors):
+    """What is said of them."""
+
+    def being_deleted(self, name: str) -> SessionError:
         return SessionError(
-            "The home folders of %s in %s are being deleted. If that was interrupted, delete them "
-            "again." % (name, self.place)
+            "The home folders of %s %s are being deleted. If that was interrupted, delete them "
+            "again." % (name, self.where)
         )
 
-    def _damaged(self, name: str) -> SessionError:
-        return SessionError("The home folders of %s in %s are damaged." % (name, self.place))
+    def damaged(self, name: str) -> SessionError:
+        return SessionError("The home folders of %s %s are damaged." % (name, self.where))
 
-    def _of_others(self, name: str) -> SessionError:
+    def of_others(self, name: str) -> SessionError:
         return SessionError(
-            "The home folders of %s in %s are signed with another key: somebody else may have "
-            "saved them. They are neither read nor replaced." % (name, self.place)
+            "The home folders of %s %s are signed with another key: somebody else may have "
+            "saved them. They are neither read nor replaced." % (name, self.where)
         )
 
-    def _newer(self, name: str, version: str) -> SessionError:
+    def newer(self, name: str, version: str) -> SessionError:
         return SessionError(
-            "The home folders of %s in %s were saved by a newer version of jupyter-tpu, %s. Update "
-            "it." % (name, self.place, version)
+            "The home folders of %s %s were saved by a newer version of jupyter-tpu, %s. Update "
+            "it." % (name, self.where, version)
         )
 
-    def _just_saved(self, name: str) -> SessionError:
+    def just_saved(self, name: str) -> SessionError:
         return SessionError("The home folders of %s have just been saved. Try again." % name)
 
-    def _taken(self, name: str) -> SessionError:
+    def taken(self, name: str) -> SessionError:
         return SessionError(
-            "Another host has just saved the home folders of %s in %s." % (name, self.place)
+            "Another host has just saved the home folders of %s %s." % (name, self.where)
         )

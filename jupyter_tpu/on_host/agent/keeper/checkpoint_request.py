@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from typing import Any, Dict, List, Optional
 
 from ..protocol import messages
@@ -24,7 +25,8 @@ class CheckpointRequest:
         """The request, for the control channel; False: the host is not stopped after all."""
         if announced:
             self.outcome = None
-        return self._signer.message(KIND, {"announced": announced})
+        # The hosts of a pod kernel, which all get it, name by its step what they do together.
+        return self._signer.message(KIND, {"announced": announced, "step": os.urandom(8).hex()})
 
     def is_answer(self, parent: bytes) -> bool:
         """Whether a message of the kernel answers it."""

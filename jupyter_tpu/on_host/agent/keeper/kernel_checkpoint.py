@@ -75,7 +75,10 @@ class CheckpointFunction:
         self._publish(request, name, "running", None, "")
         begun, error = time.monotonic(), ""
         try:
-            (self._session.save_now if name == SESSION else self._find(name))()
+            if name == SESSION:
+                self._session.save_now(request["content"].get("step", ""))
+            else:
+                self._find(name)()
         except BaseException as problem:
             error = ("%s: %s" % (type(problem).__name__, problem))[:1000]
         finally:

@@ -2,7 +2,8 @@
 
 Loaded by `ipython_kernel` in the environment's own Python. The request comes on the control channel
 (see `session_request`); it is carried out between two cells, which wait for it, and what became of
-it is published for the keeper.
+it is published for the keeper. The hosts of a pod kernel get it from their conductor, which host 0
+asks for what has to begin by itself on all of them.
 """
 
 import signal
@@ -13,6 +14,8 @@ import time
 KIND = "jupyter_tpu_session"
 #: Seconds between two words about how far it is.
 PROGRESS_SECONDS = 0.5
+#: The states of a request that has ended.
+ENDED = ("saved", "restored", "set", "empty", "cancelled", "failed")
 
 
 class SessionRequests:
@@ -24,7 +27,7 @@ class SessionRequests:
         self._waiting = []
         self._cancelled = set()
         self._task = None  # what can be cancelled of the request that is carried out
-        session.report = self._saved
+        session.report, session.ask = self._saved, self._ask
         shell.events.register("pre_run_cell", self._before_cell)
         shell.events.register("post_run_cell", self._after_cell)
         shell.kernel.control_handlers[KIND] = self._requested
@@ -93,6 +96,10 @@ class SessionRequests:
     def _saved(self, fields):
         """Publishes that the session was saved, whoever asked for it."""
         self._send({"saved": fields}, None)
+
+    def _ask(self, do):
+        """In a pod kernel, on host 0: has the conductor ask all hosts for it between two cells."""
+        self._send({"wanted": do}, None)
 
     def _publish(self, request, **fields):
         if "why" in fields:

@@ -16,6 +16,7 @@ import traceback
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 from ..keeper.kernel_checkpoint import KIND as CHECKPOINT
+from ..keeper.kernel_session import KIND as SESSION
 from ..protocol import messages
 from ..protocol.events import IOPUB, SHELL, STDIN
 from ..protocol.timeouts import exit_within, is_set_within
@@ -37,9 +38,11 @@ from .pod_actions import (
     PodCell,
     Ready,
     Refuse,
+    Result,
     RunCell,
 )
 from .pod_commands import command_of, parse_code, run_command
+from .pod_sessions import PodSessions
 from .pod_start import FIRST_CHECK, PodStart
 from .pod_state import OUT_OF_STEP, STARTING, PodState
 from .relaying import MessageRelay, Parsed, parse
@@ -84,6 +87,7 @@ class Conductor:
             self._clients,
             hosts.send,
         )
+        self._sessions = PodSessions(hosts, self._clients)
         self._cells: Dict[
             str, CellRequest
         ] = {}  # that have not ended; clients may repeat their ids
@@ -215,12 +219,25 @@ class Conductor:
             self._clients.publish("status", {"execution_state": "idle"}, message.header)
         elif message.kind == "execute_request" and not message.fields.get("subshell_id"):
             self._submit(message)
+        elif message.kind == SESSION:
+            self._ask_session(message)
         else:
             if message.kind == CHECKPOINT:  # before Google stops the TPU: all save together
                 for host in self._state.able:
                     if host:
                         self._hosts.send(host, channel, self._relay.to_host(message))
             self._direct.submit(channel, message)
+
+    def _ask_session(self, message: Parsed) -> None:
+        content = message.content
+        if content.get("do") != "cancel":
+            self._do(self._state.submit(self._sessions.submit(message), time.monotonic()))
+            return
+        cell = self._sessions.find(content.get("id"))
+        if cell and self._state.withdraw(cell):
+            self._sessions.withdrawn(cell)
+        elif cell:
+            self._sessions.cancel(cell)
 
     def _answer(self, message: Parsed, channel: int, kind: str, content: Dict[str, Any]) -> None:
         self._clients.reply(message.idents, message.header, kind, content, channel)
@@ -270,12 +287,16 @@ class Conductor:
             except Exception as error:  # a mistake of ours ends the cell, and no host
                 traceback.print_exc()
                 cell = getattr(action, "cell", None)
-                if cell is not None and cell.id in self._cells:
+                if cell is not None and cell.session:
+                    self._sessions.refused(cell.id, str(error))
+                elif cell is not None and cell.id in self._cells:
                     self._refuse(cell.id, type(error).__name__, str(error), begun=True)
         self._changed.set()
 
     def _act(self, action: Action) -> None:
-        if isinstance(action, RunCell):
+        if isinstance(action, RunCell) and action.cell.session:
+            self._sessions.run(action)
+        elif isinstance(action, RunCell):
             self._run(action)
         elif isinstance(action, Interrupt):
             self._hosts.interrupt(action.hosts)
@@ -289,8 +310,12 @@ class Conductor:
             for host in action.hosts:
                 number = {"number": FIRST_CHECK + action.number}
                 self._hosts.ask(Asked(host, "check", action.number), "check", number)
+        elif isinstance(action, Finish) and action.cell.session:
+            self._sessions.finished(action)
         elif isinstance(action, Finish):
             self._finish(action)
+        elif isinstance(action, Refuse) and action.cell.session:
+            self._sessions.refused(action.cell.id, action.problem)
         elif isinstance(action, Refuse):
             self._refuse(action.cell.id, *self._refusal(action.problem))
         elif isinstance(action, Abort):
@@ -414,6 +439,9 @@ class Conductor:
         asked = self._hosts.asked_for(host, message.parent)
         if asked is not None and message.kind != "debug_event":
             return self._answered(host, channel, message, asked)
+        if host == 0 and message.kind == SESSION and "wanted" in message.content:
+            cell = self._sessions.wanted(message.content, is_free=self._state.is_free)
+            return self._state.submit(cell, time.monotonic()) if cell is not None else []
         if self._direct.takes(host, message):
             self._direct.received(host, channel, message)
         return []
@@ -435,6 +463,11 @@ class Conductor:
                 self._looks.told("stack", host)
                 if self._output is not None and asked.number == self._state.number:
                     self._output.note_position(host, answer.get("frames"))
+        elif asked.what == "session":
+            if message.kind != SESSION or not self._sessions.answered(host, message.content):
+                return []
+            self._hosts.forget(message.parent)
+            return self._state.finished(host, asked.number, Result("ok"), now)
         elif asked.what != "cell" or asked.number != self._state.number:
             return []
         elif message.kind in ("execute_reply", "status"):

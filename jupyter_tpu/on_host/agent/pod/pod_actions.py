@@ -22,6 +22,7 @@ class PodCell(NamedTuple):
     hosts: Optional[FrozenSet[int]] = None  # None: all
     stop_on_error: bool = True
     check: bool = False  # it runs nothing, and checks whether all hosts are in step
+    session: bool = False  # no cell, but a request about the kernel's session: see `pod_sessions`
 
 
 class RunCell(NamedTuple):

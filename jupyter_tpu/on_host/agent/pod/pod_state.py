@@ -25,6 +25,7 @@ the kernel has to say so when they are not.
 - A host that ends an interrupted cell late, such as after a compilation (no signal ends one),
   does come back, if no cell ran without it: then all hosts run a check.
 - OUT_OF_STEP refuses cells until `proceed` says that the user wants to continue anyway.
+- Requests about the kernel's session take their turn as cells do, on all hosts or on none.
 
 Callers pass each event to a method, and do what the returned actions say, in their order.
 """
@@ -148,6 +149,17 @@ class PodState:
         self._queue.append(cell)
         return self._next(now)
 
+    def withdraw(self, id: str) -> bool:
+        """Whether a cell had not started; then it does not."""
+        before = len(self._queue)
+        self._queue = deque(cell for cell in self._queue if cell.id != id)
+        return len(self._queue) < before
+
+    @property
+    def is_free(self) -> bool:
+        """Whether a cell would start at once, on all hosts."""
+        return self.phase == IDLE and not self._queue and len(self.able) == self.hosts
+
     def _next(self, now: float) -> List[Action]:
         """Starts the next cell if it can start; refuses all if they can't."""
         if self.phase not in (IDLE, OUT_OF_STEP) or not self._queue:
@@ -161,7 +173,8 @@ class PodState:
             cannot = "This kernel can't check it: JAX does not run on all hosts."
             problem = self.problem + self._outlook if self.problem else cannot
             return [Refuse(cell, problem), *self._next(now)]
-        missing = sorted(cell.hosts - set(self.able)) if cell.hosts is not None else []
+        wanted = frozenset(range(self.hosts)) if cell.session else cell.hosts or frozenset()
+        missing = sorted(wanted - set(self.able))
         if missing:
             return [Refuse(cell, self._missing(missing)), *self._next(now)]
         hosts = tuple(host for host in self.able if cell.hosts is None or host in cell.hosts)
@@ -173,7 +186,7 @@ class PodState:
         self._interrupts, self._died_meanwhile = 0, ""
         self._participants = frozenset(hosts)
         self._deadlines, self._uneven_since, self._patience = {}, None, SLOW_SECONDS
-        if len(hosts) > 1:
+        if len(hosts) > 1 and not cell.session:
             self._deadlines["glance"] = now + GLANCE_SECONDS
         return [RunCell(cell, self.number, hosts, others)]
 
@@ -205,7 +218,7 @@ class PodState:
             if result.status != "ok" and host in self._participants:
                 self._deadlines.setdefault("look", now + LOOK_SECONDS)
                 self._deadlines.setdefault("grace", now + GRACE_SECONDS)
-            if host in self._participants:
+            if host in self._participants and not (self.cell and self.cell.session):
                 self._uneven_since, self._patience = now, SLOW_SECONDS
                 self._deadlines["slow"] = now + SLOW_SECONDS
         return []
@@ -292,8 +305,8 @@ class PodState:
         failed = any(result.status != "ok" for result in self._results.values())
         aborted: List[Action] = []
         if failed and cell.stop_on_error:
-            aborted = [Abort(cell) for cell in self._queue]
-            self._queue.clear()
+            aborted = [Abort(cell) for cell in self._queue if not cell.session]
+            self._queue = deque(cell for cell in self._queue if cell.session)
         return [finish, *aborted, *self._next(now)]
 
     def _out_of_step(self, problem: str) -> None:

@@ -62,7 +62,8 @@ class CheckpointReport(Record):
 
 
 class SavedReport(Record):
-    """The session that a kernel has saved. missing: names, each with its reason."""
+    """The session that a kernel has saved. missing: names, each with its reason. hosts: on whose
+    disks it is."""
 
     name: Line
     place: Line
@@ -75,6 +76,7 @@ class SavedReport(Record):
     zone: NotRequired[Line]
     type: NotRequired[Line]
     emulated: NotRequired[bool]
+    hosts: NotRequired[Count]
 
 
 class SessionOutcomeReport(Record):
@@ -112,6 +114,7 @@ class StoredSessionReport(Record):
     zone: NotRequired[Line]
     type: NotRequired[Line]
     emulated: NotRequired[bool]
+    hosts: NotRequired[Count]
 
 
 class HomeOutcomeReport(Record):

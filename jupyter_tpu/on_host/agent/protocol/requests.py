@@ -183,12 +183,39 @@ class ForgottenSession(Record):
 
 
 class ForgetSessionRequest(ProtocolRequest[ForgottenSession], op="forget_session"):
-    """Deletes a session and all that is stored of it; False: there was none."""
+    """Deletes a session and all that is stored of it; False: there was none.
+
+    of_pod: what is on the disk of a host other than 0 of a session of all hosts. mark: only has it
+    not be a session any more; what is stored of it stays.
+    """
 
     python: str
     name: str
     place: str = ""
     key: str = ""
+    of_pod: bool = False
+    mark: bool = False
+
+
+class SessionCopy(Record):
+    """size: of its files, in bytes. save: which save of the session it is; "": host 0 knows."""
+
+    size: NotRequired[Count]
+    save: NotRequired[Line]
+    problem: NotRequired[Text]
+
+
+class CopySessionRequest(ProtocolRequest[SessionCopy], op="copy_session"):
+    """Keeps the files of a session on the host's disk as they are now, in the folder *copy* of
+    `session.storage.COPIES`; with *ended* removes that. of_pod: as for `ForgetSessionRequest`.
+    """
+
+    python: str
+    name: str
+    copy: str
+    key: str = ""
+    of_pod: bool = False
+    ended: bool = False
 
 
 # ---- home folders

@@ -45,6 +45,7 @@ class ArraySet:
         self._variable, self._number = "", 0  # that is looked at, and of its next array
         self.records = {}  # by key: what is said of an array in the manifest
         self.stored = set()  # keys of which the session before has the content
+        self.seen = {}  # keys by ids of arrays, while the variables of a snapshot are there
         self._keys = {}  # by id of a JAX array: it and its key
         self._values = {}  # by key: what is still to be written
 
@@ -54,6 +55,12 @@ class ArraySet:
 
     def key_of(self, value):
         """The key of an array that has a place of its own; None for everything else."""
+        key = self._key_of(value)
+        if key is not None:
+            self.seen[id(value)] = key
+        return key
+
+    def _key_of(self, value):
         jax, numpy = sys.modules.get("jax"), sys.modules.get("numpy")
         if jax is not None and isinstance(value, jax.Array):
             if isinstance(value, jax.core.Tracer):

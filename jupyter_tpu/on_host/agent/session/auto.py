@@ -1,7 +1,8 @@
 """Saves a session by itself when no cell has run for some seconds.
 
 The snapshot is taken between cells; what is new is written in a thread. A new cell does not wait
-for it: the save is given up, and the one before it stays.
+for it: the save is given up, and the one before it stays. In a pod kernel host 0 looks at the
+clock, and has the conductor ask all hosts to begin.
 """
 
 import asyncio
@@ -9,19 +10,21 @@ import sys
 import threading
 
 from .hosts import Cancelled
-from .storage import SessionError
 
 #: Seconds that a save may take before the host is stopped.
 FINAL_SECONDS = 25.0
 
 
 class AutoSave:
-    """From now on until `stop`."""
+    """From now on until `stop`.
 
-    def __init__(self, shell, session, storage, name, seconds, note_saved):
+    when_idle: called when no cell has run for some seconds; None: `begin`.
+    """
+
+    def __init__(self, shell, session, storage, name, seconds, note_saved, when_idle=None):
         self._shell, self._session, self._storage = shell, session, storage
         self._name, self._seconds, self._note_saved = name, seconds, note_saved
-        self._running = False  # a cell
+        self._when_idle = when_idle or self.begin
         self._timer = None
         self._save = None
         self._thread = None
@@ -34,37 +37,35 @@ class AutoSave:
         self._shell.events.unregister("pre_run_cell", self._before_cell)
         self._shell.events.unregister("post_run_cell", self._after_cell)
 
-    def begin(self):
-        """Saves now, in a thread."""
-        self._begin()
-
-    def save_now(self):
-        """Saves in this thread, also while a cell runs; raises what it raises.
-
-        Not while a cell runs on several hosts: each is somewhere else in it.
-        """
+    def give_up(self):
+        """Ends a save that has begun: another one follows."""
         self._cancel()
         if self._thread is not None:
             self._thread.join(FINAL_SECONDS)
-        if self._running and self._session.hosts.count > 1:
-            raise SessionError("a cell runs on the hosts, so the session before it stays")
+
+    def save_now(self):
+        """Saves in this thread, also while a cell runs; raises what it raises."""
+        self.give_up()
         report = self._session.save(self._storage, self._name, kind="final")
         self._note_saved(self._storage, self._name, report)
 
     def _before_cell(self, info):
-        self._running = True
         self._cancel()
         problem, self._problem = self._problem, ""
         if problem:
             print("The variables could not be saved: %s" % problem, file=sys.stderr)
 
     def _after_cell(self, result):
-        self._running = False
+        self._call_later()
+
+    def _call_later(self):
+        if self._session.hosts.index:
+            return  # host 0 does, for all
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:  # not in a kernel's own loop
             return
-        self._timer = loop.call_later(self._seconds, self._begin)
+        self._timer = loop.call_later(self._seconds, self._when_idle)
 
     def _cancel(self):
         if self._timer is not None:
@@ -73,15 +74,14 @@ class AutoSave:
         if self._save is not None:
             self._save.cancel()
 
-    def _begin(self):
+    def begin(self):
+        """Saves now, in a thread."""
         if self._thread is not None and self._thread.is_alive():
-            self._timer = asyncio.get_running_loop().call_later(self._seconds, self._begin)
-            return
-        try:
-            self._save = self._session.begin(self._storage, self._name)
-        except Exception as error:  # of the objects' own classes
-            self._problem = str(error)
-            return
+            if self._session.hosts.count == 1:
+                self._call_later()
+                return
+            self.give_up()  # all hosts begin, or none
+        self._save = self._session.begin(self._storage, self._name)
         self._thread = threading.Thread(target=self._finish, args=(self._save,), daemon=True)
         self._thread.start()
 

@@ -32,7 +32,8 @@ def chosen_setting(environment):
 class AutoStart:
     """Calls *start* when the kernel has first been idle for some seconds, and in its thread.
 
-    start: returns why it can't, in a sentence, which is said before the next cell; "" if it has.
+    start: returns why it can't, in a sentence, which is said before the next cell; "" if it has;
+    None if that is known later: see `ended`.
     """
 
     def __init__(self, shell, seconds, start):
@@ -70,8 +71,14 @@ class AutoStart:
 
     def _begin(self):
         self._timer = None
-        self._problem = self._start()
-        if not self._problem:
+        problem = self._start()
+        if problem is not None:
+            self.ended(problem)
+
+    def ended(self, problem):
+        """It has started, or can't because of a *problem*."""
+        self._problem = problem
+        if not problem:
             self.stop()
 
 

@@ -1,5 +1,6 @@
 """``%tpu session`` in a kernel on a host."""
 
+import contextlib
 import os
 from typing import Any
 
@@ -39,6 +40,12 @@ class SessionCommand:
         self.moved = lambda done, total: None
         #: Called with what is said of each save; see `requested.saved_fields`.
         self.report = lambda fields: None
+        #: In a pod kernel: has the conductor ask all hosts to "start" or "begin" between two cells.
+        self.ask = lambda do: None
+        self._running = False  # a cell
+        if is_in_pod():
+            shell.events.register("pre_run_cell", self._before_cell)
+            shell.events.register("post_run_cell", self._after_cell)
         self._choose(setting)
         self._offered = self._offer()
 
@@ -60,8 +67,15 @@ class SessionCommand:
                 "Sessions need a package that is not installed here: %%pip install %s" % error.name
             )
 
+    def _before_cell(self, info):
+        self._running = True
+
+    def _after_cell(self, result):
+        self._running = False
+
     def save(self, name, place, overwrite):
         storage = self._storage(place)
+        self.give_up_automatic()
         report = self.kernel_session().save(storage, name or own_name(), overwrite=overwrite)
         self.note_saved(storage, name or own_name(), report)
         self._start_automatic()
@@ -77,6 +91,7 @@ class SessionCommand:
 
     def forget(self, name, place):
         storage = self._storage(place)
+        self.give_up_automatic()
         if self.kernel_session().forget(storage, name):
             return "Deleted the session %s from %s." % (name, storage.url)
         return "There is no session %s in %s." % (name, storage.url)
@@ -93,29 +108,47 @@ class SessionCommand:
         self.kernel_session().check_before_auto(storage, own_name())
         self._stop_automatic()
         self._auto = AutoSave(
-            self._shell, self.kernel_session(), storage, own_name(), seconds, self.note_saved
-        )
+            self._shell, self.kernel_session(), storage, own_name(), seconds, self.note_saved,
+            (lambda: self.ask("begin")) if is_in_pod() else None,
+        )  # fmt: skip
         return "The variables are saved as %s in %s when no cell has run for %g s." % (
             own_name(), storage.url, seconds,
         )  # fmt: skip
 
-    def save_now(self):
-        """Saves where the session is saved by itself, before the host is stopped."""
-        if self._auto is not None:
-            self._auto.save_now()
-        elif self.is_automatic:
-            storage = self._storage("")
-            report = self.kernel_session().save(storage, own_name())
-            self.note_saved(storage, own_name(), report)
+    def save_now(self, step):
+        """Saves where the session is saved by itself, before the host is stopped.
+
+        step: a name that all hosts of a pod kernel have got. While a cell runs on them, nothing is
+        saved: each is somewhere else in it.
+        """
+        with self.together(step):
+            self.kernel_session().check_between_cells(self._running)
+            if self._auto is not None:
+                self._auto.save_now()
+            elif self.is_automatic:
+                storage = self._storage("")
+                report = self.kernel_session().save(storage, own_name(), kind="final")
+                self.note_saved(storage, own_name(), report)
 
     @property
     def is_automatic(self):
         """Whether it is saved before the host is stopped."""
-        return self._auto is not None or (self._setting is not None and not is_in_pod())
+        return self._auto is not None or self._setting is not None
 
-    def restore_from(self, storage, name, *, overwrite):
+    def begin_automatic(self):
+        """Saves in a thread, if it is saved automatically."""
+        if self._auto is not None:
+            self._auto.begin()
+
+    def give_up_automatic(self):
+        """Ends an automatic save that has begun: what follows would meet it."""
+        if self._auto is not None:
+            self._auto.give_up()
+
+    def restore_from(self, storage, name, *, overwrite, whole=False):
         """Restores a session; returns the report. From then on it is saved, if that was chosen."""
-        report = self.kernel_session().restore(storage, name, overwrite=overwrite)
+        self.give_up_automatic()
+        report = self.kernel_session().restore(storage, name, overwrite=overwrite, whole=whole)
         self._offered.withdraw()
         self._start_automatic()
         return report
@@ -126,19 +159,41 @@ class SessionCommand:
         """Carries out a request of the fleet; returns its outcome. See `requested`."""
         from .requested import carry_out
 
-        return carry_out(self, content, cancellable)
+        with self.together(content["id"]):
+            return carry_out(self, content, cancellable)
+
+    @contextlib.contextmanager
+    def together(self, step):
+        """What all hosts of a pod kernel do inside is no part of a cell; all know its name."""
+        from .storage import SessionError
+
+        with contextlib.ExitStack() as stack:
+            if is_in_pod():
+                with contextlib.suppress(SessionError):  # who needs the session says it
+                    stack.enter_context(self.kernel_session().at(step))
+            yield
 
     def choose(self, setting):
         """From now on; None: nothing is saved automatically."""
         self._choose(setting)
         return self._start_automatic()
 
+    def start_automatic(self):
+        """On all hosts of a pod kernel, since host 0 has asked for it; returns why it can't."""
+        start, problem = self._start, self._start_automatic()
+        if start is not None:
+            start.ended(problem)
+        return problem
+
     def _choose(self, setting):
         self._setting = setting
         self._stop_automatic()
-        # In a pod it starts by `%tpu session auto`, in a cell that all hosts run.
-        if setting is not None and setting["automatic"] and not is_in_pod():
+        if setting is None or not setting["automatic"]:
+            return
+        if not is_in_pod():
             self._start = AutoStart(self._shell, setting["seconds"], self._start_automatic)
+        elif is_first_host():
+            self._start = AutoStart(self._shell, setting["seconds"], lambda: self.ask("start"))
 
     def _stop_automatic(self):
         for task in filter(None, (self._auto, self._start)):
@@ -149,7 +204,7 @@ class SessionCommand:
         """If that was chosen. Returns why it can't begin now, "" if it does, or need not."""
         if self._setting is None or not self._setting["automatic"]:
             return ""
-        if self._auto is not None or is_in_pod():
+        if self._auto is not None:
             return ""
         try:
             self.auto(self._setting["seconds"], "")
@@ -164,7 +219,10 @@ class SessionCommand:
         from .requested import saved_fields
 
         fields = saved_fields(storage, name, report, self._about())
-        self.report(fields)
+        if self.kernel_session().is_shared(storage):
+            fields["hosts"] = 1
+        if storage.is_bucket or storage.url == os.path.expanduser(FOLDER):
+            self.report(fields)  # what is in another folder is not asked for from outside
         return fields
 
     def _offer(self):
@@ -173,8 +231,8 @@ class SessionCommand:
         def find():
             from .storage import manifest_path
 
-            if os.environ.get("JUPYTER_TPU_POD", "0") != "0":
-                return None  # host 0 says it
+            if not is_first_host():
+                return None  # which says it
             if not place:
                 return file_time(os.path.join(FOLDER, manifest_path(own_name())))
             manifest, _ = self._storage("").manifest(own_name())
@@ -239,6 +297,11 @@ def _listed(storage):
 def is_in_pod():
     """Whether this is one of the kernels of a pod kernel."""
     return bool(os.environ.get("JUPYTER_TPU_POD"))
+
+
+def is_first_host():
+    """Whether this is host 0 of a pod kernel, or a kernel of one host."""
+    return os.environ.get("JUPYTER_TPU_POD", "0") == "0"
 
 
 def own_name():

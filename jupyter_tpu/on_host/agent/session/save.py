@@ -13,7 +13,7 @@ import secrets
 import sys
 import time
 
-from . import arrays, pickling
+from . import arrays, pickling, plain
 from .hosts import Cancelled, merged_reasons
 from .storage import SessionError, contents_of, done
 
@@ -63,7 +63,7 @@ def packages_of(modules):
 class Save:
     """One save: a snapshot of the variables, and what has to be written of it.
 
-    kind: "cell", "auto" or "final": the hosts of a pod kernel do each in the same order.
+    kind: "cell", "asked", "auto" or "final": the hosts of a pod kernel do each in the same order.
     """
 
     def __init__(self, session, storage, name, kind="cell"):
@@ -73,11 +73,18 @@ class Save:
         self._cancelled = False
         self._written = set()  # of this save
         self._groups, self._reasons = [], {}
-        self._snapshot()
+        self._order, self._inputs, self._plain = [], [], {}
+        self._failed = None
+        try:
+            self._snapshot()
+        except Exception as error:  # of the objects' own classes: `finish` says it to all hosts
+            self._failed = error
 
     @property
     def names(self):
-        """The variables that are saved."""
+        """The variables that are saved. Raises why there can't be any."""
+        if self._failed is not None:
+            raise self._failed
         return [name for name in self._order if name not in self._reasons]
 
     def cancel(self):
@@ -102,8 +109,12 @@ class Save:
         own = self._session.arrays
         own.stored = self._there
         own.moment = self._moment
+        own.seen.clear()
         seconds = 0 if self._kind == "cell" else VARIABLE_SECONDS
         self._groups, self._reasons = pickling.dump(variables, shell.user_ns, own, seconds)
+        saved = {name: variables[name] for group in self._groups for name in group.names}
+        self._plain = plain.encode_all(saved, lambda value: own.seen.get(id(value)))
+        own.seen.clear()
 
     @property
     def _there(self):
@@ -158,7 +169,13 @@ class Save:
     def _needs(self):
         """What this host has to have in the session: its bytes, and whether they are there."""
         own, there = self._session.arrays, self._there
-        needed = self._needed
+        own_disk = self._session.hosts.index and not self._session.is_shared(self._storage)
+        if own_disk and self._storage.has_manifest(self._name):
+            raise SessionError(
+                "There is another session %s, of a kernel of this host alone. Choose another NAME."
+                % self._name
+            )
+        _, needed = self.names, self._needed
         local = {key: own.records[key]["bytes"] for key in needed if not own.hosts_of(key)}
         local.update((group.digest, len(group.data)) for group in self._groups)
         return {
@@ -212,6 +229,8 @@ class Save:
                 reason = "an array that is not the same on all hosts"
                 self._reasons.update(dict.fromkeys(group.names, reason))
         self._groups = [group for group in self._groups if not keys.intersection(group.arrays)]
+        for name in self._reasons:
+            self._plain.pop(name, None)
 
     def _part(self):
         """What the manifest says of this host: its digest, and it as JSON."""
@@ -220,6 +239,7 @@ class Save:
             "order": self._order,
             "inputs": self._inputs,
             "reasons": self._reasons,
+            "plain": {"version": plain.VERSION, "values": self._plain},
             "arrays": {key: records[key] for key in self._needed},
             "groups": [
                 {

@@ -1,9 +1,11 @@
 """The sessions of a kernel: restores them; how they are saved is in `save`."""
 
+import contextlib
 import json
 import re
 import secrets
 import sys
+import threading
 
 from . import arrays, pickling, placement
 from .hosts import OneHost, merged_reasons
@@ -33,6 +35,7 @@ class KernelSession:
         self._shared: "dict[str, bool]" = {}  # by place
         self._cells = 0
         self._moments: "dict[str, int]" = {}
+        self._step = threading.local()  # see `at`
         if self.hosts.count > 1:
             shell.events.register("pre_run_cell", self._before_cell)
 
@@ -40,11 +43,36 @@ class KernelSession:
         self._cells += 1
         self._moments.clear()
 
+    @contextlib.contextmanager
+    def at(self, step):
+        """What this thread does inside is no part of a cell: all hosts were given its name."""
+        before = vars(self._step).copy()
+        self._step.name, self._step.moments = step, {}
+        try:
+            yield
+        finally:
+            vars(self._step).clear()
+            vars(self._step).update(before)
+
     def moment(self, kind):
         """A name of what all hosts do now, which is the same on all of them: they have run the
-        same number of cells."""
-        number = self._moments[kind] = self._moments.get(kind, 0) + 1
-        return "%s.%d.%d" % (kind, self._cells, number)
+        same number of cells, or do what they were asked for; see `at`."""
+        step = getattr(self._step, "name", None)
+        moments = self._moments if step is None else self._step.moments
+        number = moments[kind] = moments.get(kind, 0) + 1
+        return "%s.%s.%d" % (kind, self._cells if step is None else step, number)
+
+    def check_between_cells(self, running):
+        """Raises `SessionError` on all hosts if one of them runs a cell: each may be somewhere else
+        in it. running: whether this one does.
+        """
+
+        def check():
+            if running:
+                raise SessionError("a cell runs on the hosts, so the session before it stays")
+
+        if self.hosts.count > 1:
+            self.hosts.agree(self.moment("free"), check, lambda _: None, first=True)
 
     def prepare(self, storage):
         """What all hosts have to know of each other; in a cell that all of them run."""
@@ -131,11 +159,16 @@ class KernelSession:
         self.tidy.discard((storage.url, name))
         return found
 
-    def restore(self, storage, name, *, overwrite=False):
-        """Puts the variables of a session into the namespace; returns a `SessionReport`."""
+    def restore(self, storage, name, *, overwrite=False, whole=False):
+        """Puts the variables of a session into the namespace; returns a `SessionReport`.
+
+        whole: each host has here what all hosts have saved.
+        """
         hosts, step = self.hosts, self.moment("restore")
         self.prepare(storage)
-        manifest = hosts.agree(step, lambda: None, lambda _: self._found(storage, name), first=True)
+        manifest = hosts.agree(
+            step, lambda: None, lambda _: self._found(storage, name, whole), first=True
+        )
         own = manifest["parts"][hosts.index] if len(manifest["parts"]) == hosts.count else None
         # A host's failure is every host's, before anything is changed.
         present = hosts.agree(
@@ -207,7 +240,7 @@ class KernelSession:
             saved=manifest["saved"], source=manifest["about"], hosts=hosts.count,
         )  # fmt: skip
 
-    def _found(self, storage, name):
+    def _found(self, storage, name, whole):
         """On host 0: the manifest, if this kernel can read its session."""
         manifest, _ = storage.manifest(name)
         if manifest is None:
@@ -217,7 +250,7 @@ class KernelSession:
             )
         manifest.setdefault("parts", [None])
         count = len(manifest["parts"])
-        if not manifest.get("shared", True) and count != self.hosts.count:
+        if not (whole or manifest.get("shared", True)) and count != self.hosts.count:
             raise SessionError(
                 "The session %s is on the disks of %d hosts: only a kernel on all of them can "
                 "restore it. To use it elsewhere, save it with --in gs://BUCKET/FOLDER."

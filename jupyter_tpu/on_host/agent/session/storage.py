@@ -14,6 +14,8 @@ import hmac
 import json
 import os
 import secrets
+import shutil
+import time
 import urllib.parse
 
 #: The version of the format. A newer one is not read.
@@ -22,6 +24,12 @@ FORMAT = 1
 DIGEST_LENGTH = 64
 #: A larger manifest is not parsed: whoever may write the bucket could have made it.
 LARGEST_MANIFEST_BYTES = 256 << 20
+#: Where sessions are that are on their way to the user's computer, or from there. What is older is
+#: left from a process that has ended.
+COPIES = os.path.join("~", ".jupyter-tpu", "session-copies")
+COPY_SECONDS = 86_400
+#: How often a session is linked again because it was saved meanwhile.
+LINK_ATTEMPTS = 5
 
 
 class SessionError(Exception):
@@ -48,6 +56,7 @@ class Storage:
         import tensorstore
 
         self.url, self._key = url, key
+        self.errors = SessionErrors("in %s" % url)
         self.is_bucket = url.startswith("gs://")
         if self.is_bucket:
             bucket, _, path = url[len("gs://") :].partition("/")
@@ -60,76 +69,35 @@ class Storage:
     def _done(self, future):
         return done(future, self.url)
 
+    def signed_name(self, name):
+        """The name in the signature of a manifest."""
+        return name
+
     def arrays(self, name):
         """Where the arrays of a session are, as a spec of TensorStore."""
-        return {**self._spec, "path": "%s%sarrays/" % (self._spec["path"], _data(name))}
+        return {**self._spec, "path": "%s%sarrays/" % (self._spec["path"], data_path(name))}
 
     def manifest(self, name):
         """The manifest and its generation; None and that of nothing if there is no such session."""
         result = self._done(self._store.read(manifest_path(name)))
         if result.state != "value":
             return None, result.stamp.generation
-        return self._checked(name, result.value), result.stamp.generation
+        signed_as = self.signed_name(name)
+        manifest = read_manifest(name, result.value, self._key, self.errors, signed_as)
+        return manifest, result.stamp.generation
 
-    def _checked(self, name, data):
-        try:
-            if len(data) > LARGEST_MANIFEST_BYTES:
-                raise ValueError
-            envelope = json.loads(data)
-            if envelope.get("forgotten"):
-                raise self._being_deleted(name)
-            body, signature = envelope["manifest"], envelope["signature"]
-        except (ValueError, LookupError, TypeError, AttributeError):
-            raise self._damaged(name) from None
-        if not hmac.compare_digest(str(signature), self._signature(name, body)):
-            raise self._of_others(name)
-        manifest = json.loads(body)
-        if manifest["format"] > FORMAT:
-            raise self._newer(name, manifest.get("version", ""))
-        return manifest
+    def has_manifest(self, name):
+        return bool(self._done(self._store.read(manifest_path(name))).state == "value")
 
     def write_manifest(self, name, manifest, generation):
         """The moment from which on the session is the new one."""
         body = json.dumps({**manifest, "format": FORMAT})
-        data = json.dumps({"manifest": body, "signature": self._signature(name, body)}).encode()
+        data = json.dumps(
+            {"manifest": body, "signature": signature_of(self.signed_name(name), body, self._key)}
+        ).encode()
         stamp = self._done(self._store.write(manifest_path(name), data, if_equal=generation))
         if not stamp.generation:
-            raise self._taken(name)
-
-    # ---- the sentences, which are others for what else is stored so ----
-
-    def _being_deleted(self, name):
-        return SessionError(
-            "The session %s in %s is being deleted. If that was interrupted, delete it "
-            "again." % (name, self.url)
-        )
-
-    def _damaged(self, name):
-        return SessionError("The session %s in %s is damaged." % (name, self.url))
-
-    def _of_others(self, name):
-        return SessionError(
-            "The session %s in %s is signed with another key: somebody else may have saved it. "
-            "It is not read, because that would run its code." % (name, self.url)
-        )
-
-    def _newer(self, name, version):
-        return SessionError(
-            "The session %s was saved by a newer version of jupyter-tpu, %s. Update it."
-            % (name, version)
-        )
-
-    def _just_saved(self, name):
-        return SessionError("The session %s has just been saved. Try again." % name)
-
-    def _taken(self, name):
-        return SessionError(
-            "Another kernel saves the session %s. Choose another name: %%tpu session save NAME"
-            % name
-        )
-
-    def _signature(self, name, body):
-        return hmac.new(self._key, ("%s\0%s" % (name, body)).encode(), hashlib.sha256).hexdigest()
+            raise self.errors.taken(name)
 
     def write_values(self, name, values):
         """values: {digest: bytes}."""
@@ -147,7 +115,7 @@ class Storage:
 
     def remove_unused(self, name, used):
         """Removes what is not among *used*: keys of arrays and digests."""
-        own = _data(name)
+        own = data_path(name)
         keys = self._done(self._store.list(keys_below(own)))
         unused = [key.decode() for key in keys if _owner(key.decode(), own) not in used]
         for future in [self._store.write(key, None) for key in unused]:
@@ -156,7 +124,7 @@ class Storage:
 
     def remove(self, name, contents):
         """Removes these keys of arrays and digests. Quicker than to look at all that is there."""
-        own = _data(name)
+        own = data_path(name)
         values = ["%svalues/%s" % (own, each) for each in contents if len(each) == DIGEST_LENGTH]
         folders = ["%sarrays/%s/" % (own, each) for each in contents if len(each) < DIGEST_LENGTH]
         for future in [
@@ -180,15 +148,54 @@ class Storage:
 
         A mark is in the manifest's place meanwhile: a save that has begun before can't end then.
         """
+        found, mark = self.mark_forgotten(name)
+        self.remove_unused(name, set())
+        self._done(self._store.write(manifest_path(name), None, if_equal=mark))
+        return found
+
+    def mark_forgotten(self, name):
+        """Ends a session at once; whether there was one, and the generation of the mark."""
         path = manifest_path(name)
         before = self._done(self._store.read(path))
         write = self._store.write(path, b'{"forgotten": true}', if_equal=before.stamp.generation)
         mark = self._done(write).generation
         if not mark:
-            raise self._just_saved(name)
-        self.remove_unused(name, set())
-        self._done(self._store.write(path, None, if_equal=mark))
-        return bool(before.state == "value")
+            raise self.errors.just_saved(name)
+        return bool(before.state == "value"), mark
+
+    def link(self, name, copy, of_pod):
+        """On a disk: the files of a session in a folder of their own, where they stay as they are
+        while the session is saved again. Returns their bytes, and which save it is.
+
+        of_pod: those of a host other than 0, which has no manifest.
+        """
+        for _ in range(LINK_ATTEMPTS):
+            save = None if of_pod else self._save_of(name)
+            size = self._link(name, copy_folder(copy), of_pod)
+            if of_pod or save == self._save_of(name):
+                return size, save
+        raise SessionError("The session %s is saved all the time." % name)
+
+    def _save_of(self, name):
+        manifest, _ = self.manifest(name)
+        if manifest is None:
+            raise SessionError("There is no session %s in %s." % (name, self.url))
+        return manifest["save"]
+
+    def _link(self, name, target, of_pod):
+        remove_copies(os.path.basename(target))
+        top, size = self._spec["path"], 0
+        if not of_pod:
+            os.makedirs(os.path.join(target, "manifests"), 0o700)
+            os.link(top + manifest_path(name), os.path.join(target, manifest_path(name)))
+        for folder, _, files in os.walk(top + data_path(name)):
+            there = os.path.join(target, os.path.relpath(folder, top))
+            os.makedirs(there, 0o700, exist_ok=True)
+            for file in files:
+                with contextlib.suppress(FileNotFoundError):  # the next save has removed it
+                    os.link(os.path.join(folder, file), os.path.join(there, file))
+                    size += os.stat(os.path.join(there, file)).st_size
+        return size
 
     def leave_mark(self):
         """Writes a file by which other hosts see that this is the same folder; returns its name."""
@@ -209,6 +216,72 @@ class Storage:
         return sorted(map(urllib.parse.unquote, names))
 
 
+class SessionErrors:
+    """What is said of the sessions in a place; there are others for what else is stored so.
+
+    where: "in gs://…", "on this computer".
+    """
+
+    def __init__(self, where):
+        self.where = where
+
+    def being_deleted(self, name):
+        return SessionError(
+            "The session %s %s is being deleted. If that was interrupted, delete it again."
+            % (name, self.where)
+        )
+
+    def damaged(self, name):
+        return SessionError("The session %s %s is damaged." % (name, self.where))
+
+    def of_others(self, name):
+        return SessionError(
+            "The session %s %s is signed with another key: somebody else may have saved it. "
+            "It is not read, because that would run its code." % (name, self.where)
+        )
+
+    def newer(self, name, version):
+        return SessionError(
+            "The session %s was saved by a newer version of jupyter-tpu, %s. Update it."
+            % (name, version)
+        )
+
+    def just_saved(self, name):
+        return SessionError("The session %s has just been saved. Try again." % name)
+
+    def taken(self, name):
+        return SessionError(
+            "Another kernel saves the session %s. Choose another name: %%tpu session save NAME"
+            % name
+        )
+
+
+def read_manifest(name, data, key, errors, signed_as=""):
+    """The manifest of a session, if it is of the user of *key*; raises `SessionError`.
+
+    signed_as: the name in the signature, if it is another one.
+    """
+    try:
+        if len(data) > LARGEST_MANIFEST_BYTES:
+            raise ValueError
+        envelope = json.loads(data)
+        if envelope.get("forgotten"):
+            raise errors.being_deleted(name)
+        body, signature = envelope["manifest"], envelope["signature"]
+    except (ValueError, LookupError, TypeError, AttributeError):
+        raise errors.damaged(name) from None
+    if not hmac.compare_digest(str(signature), signature_of(signed_as or name, body, key)):
+        raise errors.of_others(name)
+    manifest = json.loads(body)
+    if manifest["format"] > FORMAT:
+        raise errors.newer(name, manifest.get("version", ""))
+    return manifest
+
+
+def signature_of(name, body, key):
+    return hmac.new(key, ("%s\0%s" % (name, body)).encode(), hashlib.sha256).hexdigest()
+
+
 def own_key(path):
     """The key in a file, which is made if it is missing."""
     try:
@@ -227,6 +300,22 @@ def own_key(path):
     finally:
         os.unlink(draft)
     return own_key(path)
+
+
+def copy_folder(copy):
+    """The folder of a session that is on its way to the user's computer, or from there."""
+    return os.path.join(os.path.expanduser(COPIES), os.path.basename(copy))
+
+
+def remove_copies(copy):
+    """Removes one, and those that were left."""
+    folder = os.path.expanduser(COPIES)
+    os.makedirs(folder, 0o700, exist_ok=True)
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name)
+        with contextlib.suppress(OSError):
+            if name == copy or os.stat(path).st_mtime < time.time() - COPY_SECONDS:
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def keys_below(prefix):
@@ -263,10 +352,11 @@ def manifest_path(name):
 
 def values_path(name):
     """Where its groups are, each by its digest."""
-    return "%svalues/" % _data(name)
+    return "%svalues/" % data_path(name)
 
 
-def _data(name):
+def data_path(name):
+    """The folder of all else."""
     return "data/%s/" % _quoted(name)
 
 

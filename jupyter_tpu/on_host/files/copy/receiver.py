@@ -64,6 +64,7 @@ class Receiver:
     rights: those of a file's owner, group and others that files can get.
     make_folder: whether a folder that is missing is created for the destination.
     allows_link(path, target): whether a symbolic link is made; *path* is below its root.
+    most_bytes: what all files have together at most; None: no limit.
     may_write(path): for a coding agent, whether a root may be there; hidden files and credentials
     are refused then. None: for a person.
     """
@@ -80,7 +81,9 @@ class Receiver:
         allows_link=lambda path, target: True,
         make_folder=False,
         may_write=None,
+        most_bytes=None,
     ):
+        self._most_bytes = most_bytes
         self._may_write = may_write
         self._peer = peer
         self._asked = asked
@@ -120,6 +123,9 @@ class Receiver:
         self._problems = [checked_problem(reported) for reported in message["problems"]]
         self._unlisted = max(0, message["problem_count"] - len(self._problems))
         check_entries(self._entries, self._names)
+        total = sum(copy_entry.size for copy_entry in self._entries)
+        if self._most_bytes is not None and total > self._most_bytes:
+            raise TransferFailure("TOO_LARGE", count=total)
         if self._asked is not None:
             check_names(self._names, self._asked)
         self._targets = self._resolve()
