@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from test_serving_agent import SERVER
 from test_tunnels_emulator import LIMIT, Server, name_of
 from waiting import eventually
 
+from jupyter_tpu.emulator.hosts.namespace_host import process_tree
 from jupyter_tpu.errors import Reason
 from jupyter_tpu.fleet import Fleet
 from jupyter_tpu.fleet.models import ModelServer, Operation, StartModelServer, StartRun, StopTPU
@@ -152,6 +155,88 @@ async def test_a_request_that_can_not_wait_is_answered_with_503(server, tpu):
             return (await get(f"{started.url}/v1"))[0] == 200
 
         await eventually(answers, LIMIT)
+        await fleet.serving.stop(name, started.id)
+
+
+#: Hosts that keep connections to each other, as those of torch.distributed do: one that is new is
+#: not heard by those that had lost it. Host 1 fails if there is a file.
+GROUP = """
+import http.server, os, socket, sys, time
+rank, peers = int(os.environ["JUPYTER_TPU_HOST"]), []
+addresses = os.environ["JUPYTER_TPU_ADDRESSES"].split(",")
+if rank and os.path.exists("fails"):
+    sys.exit("RESOURCE_EXHAUSTED: out of HBM on host 1")
+if rank:
+    while True:
+        try:
+            peer = socket.create_connection((addresses[0], 7123))
+            break
+        except OSError:
+            time.sleep(0.1)
+    while True:
+        peer.sendall(peer.recv(1) or time.sleep(1000))
+listener = socket.create_server((addresses[0], 7123))
+while len(peers) < len(addresses) - 1:
+    peers.append(listener.accept()[0])
+listener.close()
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        for peer in peers if self.path != "/health" else ():
+            peer.sendall(b"x")
+            assert peer.recv(1)
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"hello")
+http.server.ThreadingHTTPServer(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()
+"""
+
+
+@pytest.fixture(scope="module")
+def pod(emulator: Any) -> Iterator[dict[str, Any]]:
+    with emulator.tpu("group", "v4-16", "us-central2-b") as node:
+        yield node
+
+
+async def put_group(fleet: Fleet, name: str, more: str = "") -> None:
+    command = ["sh", "-c", 'printf %s "$1" > group.py; rm -f fails; ' + more, "sh", GROUP]
+    run = await fleet.runs.start(name, StartRun(command=command, hosts="all"))
+
+    async def is_done() -> bool:
+        return (await fleet.runs.get(name, run.id)).state == "done"
+
+    await eventually(is_done, LIMIT)
+
+
+async def test_a_server_that_fails_at_its_start_on_another_host_ends_on_all(server, pod):
+    name = name_of(pod)
+    async with server as fleet:
+        await put_group(fleet, name, "touch fails")
+        ended = await end(
+            fleet, await fleet.serving.start(name, request(command=["python3", "group.py"]))
+        )
+        assert ended.problem is not None
+        assert "Host 1: The job exited with code 1." in ended.problem.message
+        assert "RESOURCE_EXHAUSTED: out of HBM on host 1" in ended.problem.message
+        failed = (await fleet.serving.list(name))[-1]
+        await until(fleet, name, failed.id, lambda server: server.state == "failed")
+
+
+@pytest.mark.long  # the pause until the others have ended is the host's
+async def test_a_host_that_is_lost_is_started_again_with_all_others(server, pod, emulator):
+    name = name_of(pod)
+    async with server as fleet:
+        await put_group(fleet, name)
+        started = await serve(fleet, name, command=["python3", "group.py"])
+        assert (await get(f"{started.url}/v1"))[:2] == (200, b"hello")
+        init = next(host["init_pid"] for host in emulator.hosts(name) if host["worker"] == 1)
+        ranks = [p["outer"] for p in process_tree(init) if p["cmdline"][1:2] == ["group.py"]]
+        for rank in ranks:
+            os.kill(rank, signal.SIGKILL)
+        lost = await until(fleet, name, started.id, lambda server: server.restarts == 1)
+        assert lost.state in ("restarting", "starting")
+        assert lost.cause.startswith("Host 1: The job was ended by signal 9")
+        await until(fleet, name, started.id, lambda server: server.state == "healthy")
+        assert (await get(f"{started.url}/v1"))[:2] == (200, b"hello")
         await fleet.serving.stop(name, started.id)
 
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from jupyter_tpu.on_host.agent.serving.metrics import RequestRates, ServerFigures, read_figures
 from jupyter_tpu.on_host.agent.serving.policy import MOST_RESTARTS, ServingPolicy
+from jupyter_tpu.on_host.agent.serving.watch import ServerWatch
 
 STEPS = st.lists(st.tuples(st.sampled_from(["ok", "bad", "exit", "start"]), st.floats(0, 100)))
 
@@ -37,6 +38,26 @@ def test_a_server_that_never_stays_healthy_is_given_up():
         policy.started(now)
         policy.checked(True, now)
     assert restarts == MOST_RESTARTS
+
+
+def test_hosts_restart_together_and_who_exits_first_waits_until_the_others_have_ended():
+    policies = [ServingPolicy(60.0, 0.0, group=True) for _ in range(3)]
+    first, second, late = policies
+    for policy in policies:
+        policy.checked(True, 0.0)
+    assert first.exited(1.0)
+    assert first.start_at is not None
+    assert first.start_at - 1.0 > ServerWatch.END_SECONDS
+    assert second.follow(1)  # is to be ended; asked twice, it is ended once
+    assert second.exited(2.0)
+    assert not second.follow(1)
+    assert late.exited(2.0)  # by itself, before it is asked
+    assert not late.follow(1)
+    assert [policy.restarts for policy in policies] == [1, 1, 1]
+    first.started(13.0)
+    assert first.exited(14.0)
+    assert not second.follow(first.restarts), "it is not started yet, so it needs no end"
+    assert second.restarts == 2
 
 
 def test_one_failed_check_is_no_reason_to_restart():

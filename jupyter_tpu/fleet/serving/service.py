@@ -37,7 +37,7 @@ from ..models import (
 from ..models.core import validated
 from ..ray.service import RayService
 from .on_request import RequestStarts
-from .servers import plan_server, port_in_use
+from .servers import RAY_PATIENCE_SECONDS, cluster_in_use, plan_server, port_in_use
 
 HEALTH = StepPlan("health", "Wait until the server is healthy", 30)
 #: Between two looks at a server that starts; seconds.
@@ -99,9 +99,14 @@ class ServingService:
         name = node.name
         cluster = await self._ray.get(_ref(name)) if request.ray else None
         plan = plan_server(request, cluster)
-        for server in await self.list(_ref(name)):
-            if server.port == plan.settings.port and _is_there(server):
+        for job in await self._jobs.list(_ref(name)):
+            server = model_server(job)
+            if job.serving is None or not _is_there(server):
+                continue
+            if server.port == plan.settings.port:
                 raise port_in_use(name.node, server.port, server.name)
+            if job.serving.shared and plan.settings.shared:
+                raise cluster_in_use(name.node, server.name)
         if request.start_on_request:
             await self._power.require_start(node, _start_options(request))
         tunnel = None
@@ -120,7 +125,9 @@ class ServingService:
         return await self._runner.start(record, lambda progress: self._wait(record, progress))
 
     async def stop(self, ref: str, id: str, options: StopJob | None = None) -> ModelServer:
-        await self._job(ref, id)
+        job = await self._job(ref, id)
+        if job.serving is not None and job.serving.shared and options in (None, StopJob()):
+            options = StopJob(patience=RAY_PATIENCE_SECONDS)
         job = await self._jobs.stop(ref, id, options)
         await self._close_port(model_server(job))
         return (await self._views([job]))[0]

@@ -16,6 +16,7 @@ function aServer(more: Partial<IHostServing> = {}) {
       metrics: '/metrics',
       unhealthy_limit: 60,
       shared: false,
+      restart_together: true,
       start_on_request: false,
       hold_limit: 300,
       max_price: null,
@@ -27,6 +28,7 @@ function aServer(more: Partial<IHostServing> = {}) {
     since: '',
     problem: '',
     restarts: 0,
+    was_healthy: true,
     exposed: '',
     requests: 3.2,
     tokens: 410,
@@ -45,6 +47,16 @@ it('lists servers of models with their URLs and rates, and stops them', async ()
   await shows(node, 'Model servers', 'gemma', 'healthy');
   await shows(node, 'http://localhost:8001', '3.2 requests/s', '410 tokens/s');
   expect(node.textContent).toContain('Commands that continue without Jupyter');
+  const onTwo = aServer();
+  const [first] = onTwo.attempts[0].hosts;
+  const serving = { ...first.serving!, restarts: 1, problem: 'It was killed.' };
+  onTwo.attempts[0].hosts.push({
+    ...first,
+    host: 1,
+    serving: { ...serving, state: 'restarting' }
+  });
+  changes.job(onTwo);
+  await shows(node, 'restarting', 'restarted once', 'Host 1: It was killed.');
   changes.job(
     aServer({
       state: 'restarting',

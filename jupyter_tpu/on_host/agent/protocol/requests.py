@@ -290,6 +290,7 @@ class ServerCheck(Record, total=False):
     patience: float  # seconds
     shared: bool
     checked: bool
+    group: bool
 
 
 class StartJobRequest(ProtocolRequest[JobReport], op="start_job", changes=True):
@@ -365,6 +366,13 @@ class StopJobRequest(ProtocolRequest[JobReport], op="stop_job", changes=True):
 
     id: str
     patience: float
+
+
+class RestartServerRequest(ProtocolRequest[JobReport], op="restart_server", changes=True):
+    """Ends a job's server, and starts it again, unless it was started again so many times."""
+
+    id: str
+    restarts: int
 
 
 class Removed(Record):

@@ -36,7 +36,8 @@ class ServerWatch:
     ----------
     spec: ``port``, ``health`` (path; "": any answer of "/" that is no server error), ``metrics``
         (path; "": none), ``patience`` (see `ServingPolicy`), ``shared`` (another job's process may
-        listen already), ``checked`` (False: this host has no server of its own to check).
+        listen already), ``checked`` (False: this host has no server of its own to check),
+        ``group`` (it is restarted on several hosts together).
     report: called with what has changed of the job's status.
     """
 
@@ -48,7 +49,9 @@ class ServerWatch:
         self._port: int = spec["port"]
         self._report = report
         self._checked: bool = spec.get("checked", True)
-        self.policy = ServingPolicy(float(spec.get("patience", 0.0)), time.monotonic())
+        self.policy = ServingPolicy(
+            float(spec.get("patience", 0.0)), time.monotonic(), group=spec.get("group", False)
+        )
         self._check: Optional[HttpCheck] = None
         self._rates = RequestRates()
         self._asks_metrics = False
@@ -62,6 +65,7 @@ class ServerWatch:
             "since": now_text(),
             "problem": "",
             "restarts": 0,
+            "was_healthy": not self._checked,
             "exposed": "",
             "requests": None,
             "tokens": None,
@@ -122,11 +126,26 @@ class ServerWatch:
 
     def is_to_end(self, now: float) -> bool:
         """Whether the keeper has to end the server, which is then started again. True once."""
-        if self._ended_for or not self.policy.is_to_end(now):
+        if not self.policy.is_to_end(now):
             return False
-        self._ended_for = "It was ended because it did not answer its health checks (%s)." % (
-            self.status["problem"].rstrip(".")
+        return self.end_for(
+            "It was ended because it did not answer its health checks (%s)."
+            % self.status["problem"].rstrip(".")
         )
+
+    def follow(self, restarts: int) -> bool:
+        """Another host's was restarted so often. Whether the keeper has to end it. True once."""
+        if self.policy.follow(restarts):
+            return self.end_for("It was ended because it has ended on another host.")
+        if self.policy.restarts != self.status["restarts"]:
+            self._set(restarts=self.policy.restarts)
+        return False
+
+    def end_for(self, why: str) -> bool:
+        """The keeper is about to end it; False if it does so already."""
+        if self._ended_for:
+            return False
+        self._ended_for = why
         return True
 
     def exited(self, cause: str, tail: List[str], now: float) -> str:
@@ -190,7 +209,13 @@ class ServerWatch:
         elif state == HEALTHY:
             problem = "" if ok else self.status["problem"]
         if state != self.status["state"]:
-            self._set(state=state, since=now_text(), problem=problem, exposed=self._exposed())
+            self._set(
+                state=state,
+                since=now_text(),
+                problem=problem,
+                exposed=self._exposed(),
+                was_healthy=self.policy.was_healthy,
+            )
         elif problem != self.status["problem"]:
             self._set(problem=problem)
         if state == STARTING and now < self._started + MOST_START_SECONDS:
