@@ -248,7 +248,7 @@ from ray import serve
 @serve.deployment(num_replicas=2, ray_actor_options={"num_cpus": 0.1, "resources": {"TPU": 4}})
 class Model:
     def __call__(self, request):
-        return socket.gethostname() + "\\n"
+        return socket.gethostname()
 
 app = Model.bind()
 """
@@ -258,7 +258,7 @@ def test_ray_serve_answers_from_all_hosts_and_leaves_no_model_when_it_is_stopped
     assert started(server, install=True)["state"] == "done"
     assert command(server, "env", "add", NAME, "ray[serve]").returncode == 0
     for host in (0, 1):  # the cluster's workers look in the same folder
-        server.on_host(NAME, host, "sh", "-c", f"printf '{MODEL}' > model.py")
+        server.on_host(NAME, host, "sh", "-c", 'printf %s "$1" > model.py', "sh", MODEL)
     words = "serve", "start", NAME, "--ray", "model:app", "--json", "--port"
     served = command(server, *words, str(free_port()))
     assert served.returncode == 0, served.stderr

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from pod_fleet import silent_ssh
 from ports import free_port
 from refusals import raises
 from test_serving_agent import SERVER
@@ -155,6 +156,57 @@ async def test_a_request_that_can_not_wait_is_answered_with_503(server, tpu):
             return (await get(f"{started.url}/v1"))[0] == 200
 
         await eventually(answers, LIMIT)
+        await fleet.serving.stop(name, started.id)
+
+
+async def test_a_preempted_tpu_is_said_to_be_and_the_next_one_answers_at_the_same_port(
+    server, create_tpu, emulator, faults
+):
+    node = create_tpu(type="v5litepod-1", zone="us-west4-a")
+    name, command = name_of(node), ["python3", "-c", SERVER, "127.0.0.1"]
+    async with server as fleet:
+        kept = await serve(fleet, name, command=command, restart_with_tpu=True)
+        ends = await serve(fleet, name, command=command)
+        faults(kind="preempt", node=node["name"])
+        why = f"The TPU {name} is preempted."
+        for one in (kept, ends):
+            gone = await until(fleet, name, one.id, lambda server: server.cause == why)
+            assert gone.state == "unknown"
+            status, body, _ = await get(f"{one.url}/v1")
+            assert (status, json.loads(body)["error"]["message"]) == (503, why)
+        emulator.wait(emulator.request("DELETE", f"/v2/{node['name']}"))
+        emulator.create(name, "v5litepod-1", "us-west4-a")
+        again = await until(
+            fleet, name, kept.id, lambda server: server.state == "healthy" and bool(server.url)
+        )
+        assert again.url == kept.url
+        assert (await get(f"{again.url}/v1"))[:2] == (200, b"hello")
+
+        async def only_that_is_left() -> bool:
+            tunnels = [tunnel.local_port for tunnel in await fleet.tunnels.list(name)]
+            servers = [one.id for one in await fleet.serving.list(name)]
+            return (servers, tunnels) == ([kept.id], [urlsplit(kept.url).port])
+
+        await eventually(only_that_is_left, LIMIT)
+        assert (await get(f"{kept.url}/v1"))[:2] == (200, b"hello")
+
+
+async def test_a_link_that_is_cut_for_long_is_said_and_the_server_and_its_port_go_on(
+    server, tpu, emulator
+):
+    name = name_of(tpu)
+    async with server as fleet:
+        started = await serve(fleet, name, command=["python3", "-c", SERVER, "127.0.0.1"])
+        [host] = emulator.hosts(name)
+        with silent_ssh(host["init_pid"]):
+            cut = await until(fleet, name, started.id, lambda one: one.state == "unknown")
+            assert cut.url == started.url
+            assert cut.cause
+            held = asyncio.create_task(get(f"{started.url}/v1"))
+            await asyncio.sleep(5)
+        assert (await held)[:2] == (200, b"hello")
+        back = await until(fleet, name, started.id, lambda one: one.state == "healthy")
+        assert (back.restarts, back.url) == (0, started.url)
         await fleet.serving.stop(name, started.id)
 
 

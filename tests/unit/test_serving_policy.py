@@ -90,6 +90,20 @@ vllm:num_requests_running{model_name="m"} 1.0
     assert read_figures(text) == ServerFigures(10.0, 1200.0, 2.0, 1.0)
 
 
+def test_requests_that_are_not_answered_are_noticed():
+    rates = RequestRates()
+    for now, tokens, waiting, since in (
+        (0.0, 5.0, 2.0, None),
+        (15.0, 6.0, 2.0, None),
+        (30.0, 6.0, 2.0, 15.0),
+        (45.0, 6.0, 3.0, 15.0),
+        (60.0, 7.0, 3.0, None),
+        (75.0, 7.0, 0.0, None),
+    ):
+        rates.look(ServerFigures(1.0, tokens, waiting, 0.0), now, 0)
+        assert (now, rates.stalled) == (now, since)
+
+
 def test_health_checks_are_no_work_whether_a_label_names_their_path_or_not():
     labelled = 'http_requests_total{handler="/health"} %d\nhttp_requests_total{handler="/v1"} %d'
     first, second = (

@@ -18,8 +18,11 @@ from .policy import HEALTHY, RESTARTING, STARTING, UNHEALTHY, ServingPolicy
 ANSWER_SECONDS, HEALTH_BYTES, METRICS_BYTES = 10.0, 64 << 10, 1 << 20
 #: Seconds between two looks at its requests, and before missing metrics are asked for again.
 LOOK_SECONDS, NO_METRICS_SECONDS = 15.0, 300.0
-#: Seconds for which a server that starts counts as work.
-MOST_START_SECONDS = 3600.0
+#: Seconds for which a server that starts counts as work, and one that answers none of its requests.
+MOST_START_SECONDS = MOST_STALL_SECONDS = 3600.0
+#: Seconds in which a server that has requests answers one, or some of it; else that is said.
+STALL_SECONDS = 300.0
+_STALLED = "It has not answered a request for %d minutes, although some are waiting."
 #: Seconds for which the system remembers a connection that was closed. Source: tcp(7), TIME_WAIT.
 REMEMBERED_SECONDS = 60.0
 #: Characters of the lines that are told with a restart.
@@ -55,6 +58,7 @@ class ServerWatch:
         self._check: Optional[HttpCheck] = None
         self._rates = RequestRates()
         self._asks_metrics = False
+        self._stalled = ""  # what is said of requests that are not answered
         self._look_at = self._metrics_at = 0.0
         self._checks = 0  # since the last look at the metrics
         self._own_ports: Dict[int, float] = {}
@@ -173,6 +177,7 @@ class ServerWatch:
         self.policy.started(now)
         self._started = now
         self._rates.forget()
+        self._stalled = ""
         self._look_at = self._metrics_at = 0.0
         if self._checked:
             self._set(state=STARTING, since=now_text())
@@ -207,7 +212,7 @@ class ServerWatch:
         if state == UNHEALTHY:
             problem = "Its last health check failed. " + problem
         elif state == HEALTHY:
-            problem = "" if ok else self.status["problem"]
+            problem = self._stalled if ok else self.status["problem"]
         if state != self.status["state"]:
             self._set(
                 state=state,
@@ -235,8 +240,12 @@ class ServerWatch:
             return self._look_at_connections(now)
         self._rates.look(figures, now, self._checks)
         self._checks = 0
-        if self._rates.worked:
+        stalled = now - (now if self._rates.stalled is None else self._rates.stalled)
+        if self._rates.worked and stalled < MOST_STALL_SECONDS:
             self._worked = now
+        self._stalled = _STALLED % (stalled // 60) if stalled >= STALL_SECONDS else ""
+        if self.policy.state == HEALTHY and self._stalled != self.status["problem"]:
+            self._set(problem=self._stalled)
         rates = {
             "requests": self._rates.requests,
             "tokens": self._rates.tokens,
