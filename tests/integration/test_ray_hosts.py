@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import psutil
 import pytest
 from adoption_server import Client, Server
+from ports import free_port
 from test_apps_tensorboard import Browser
 from waiting import until
 
@@ -236,6 +238,45 @@ def test_a_jax_trainer_reserves_the_slice_and_trains_on_all_hosts(server, tmp_pa
         assert f"labels {host} v4-16 2x2x2 {NAME}" in done.stdout
     assert (done.stdout + done.stderr).count("trained 2 8 4.0") == 2
     assert "error None" in done.stdout
+
+
+#: A model on each host, by its chips.
+MODEL = """
+import socket
+from ray import serve
+
+@serve.deployment(num_replicas=2, ray_actor_options={"num_cpus": 0.1, "resources": {"TPU": 4}})
+class Model:
+    def __call__(self, request):
+        return socket.gethostname()
+
+app = Model.bind()
+"""
+
+
+def test_ray_serve_answers_from_all_hosts_and_leaves_no_model_when_it_is_stopped(server):
+    assert started(server, install=True)["state"] == "done"
+    assert command(server, "env", "add", NAME, "ray[serve]").returncode == 0
+    for host in (0, 1):  # the cluster's workers look in the same folder
+        server.on_host(NAME, host, "sh", "-c", 'printf %s "$1" > model.py', "sh", MODEL)
+    words = "serve", "start", NAME, "--ray", "model:app", "--json", "--port"
+    served = command(server, *words, str(free_port()))
+    assert served.returncode == 0, served.stderr
+    about = json.loads(served.stdout)
+
+    def ask() -> bytes:
+        with urllib.request.urlopen(about["url"], timeout=LIMIT) as answer:
+            return answer.read()
+
+    answers: set[bytes] = set()
+    until(lambda: answers.add(ask()) or len(answers) == 2, LIMIT)
+    again = command(server, *words, str(free_port()))
+    assert "Ray Serve runs in the Ray cluster of rays already" in again.stderr
+    assert command(server, "serve", "stop", NAME, about["id"], "--yes").returncode == 0
+    python = server.tpu("GET", f"tpus/{NAME}/environments")[0]["path"] + "/bin/python"
+    code = "import ray; ray.init(); print('free', ray.available_resources().get('TPU'))"
+    free = "env", "RAY_AUTH_MODE=token", python, "-c", code
+    until(lambda: "free 8.0" in server.on_host(NAME, 0, *free), LIMIT)
 
 
 def test_ray_is_stopped_with_all_that_it_has_left(server, emulator):

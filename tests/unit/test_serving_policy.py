@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from jupyter_tpu.on_host.agent.serving.metrics import RequestRates, ServerFigures, read_figures
 from jupyter_tpu.on_host.agent.serving.policy import MOST_RESTARTS, ServingPolicy
+from jupyter_tpu.on_host.agent.serving.watch import ServerWatch
 
 STEPS = st.lists(st.tuples(st.sampled_from(["ok", "bad", "exit", "start"]), st.floats(0, 100)))
 
@@ -39,6 +40,26 @@ def test_a_server_that_never_stays_healthy_is_given_up():
     assert restarts == MOST_RESTARTS
 
 
+def test_hosts_restart_together_and_who_exits_first_waits_until_the_others_have_ended():
+    policies = [ServingPolicy(60.0, 0.0, group=True) for _ in range(3)]
+    first, second, late = policies
+    for policy in policies:
+        policy.checked(True, 0.0)
+    assert first.exited(1.0)
+    assert first.start_at is not None
+    assert first.start_at - 1.0 > ServerWatch.END_SECONDS
+    assert second.follow(1)  # is to be ended; asked twice, it is ended once
+    assert second.exited(2.0)
+    assert not second.follow(1)
+    assert late.exited(2.0)  # by itself, before it is asked
+    assert not late.follow(1)
+    assert [policy.restarts for policy in policies] == [1, 1, 1]
+    first.started(13.0)
+    assert first.exited(14.0)
+    assert not second.follow(first.restarts), "it is not started yet, so it needs no end"
+    assert second.restarts == 2
+
+
 def test_one_failed_check_is_no_reason_to_restart():
     policy = ServingPolicy(1.0, 0.0)
     policy.checked(True, 0.0)
@@ -67,6 +88,20 @@ vllm:num_requests_waiting{model_name="m"} 2.0
 vllm:num_requests_running{model_name="m"} 1.0
 """
     assert read_figures(text) == ServerFigures(10.0, 1200.0, 2.0, 1.0)
+
+
+def test_requests_that_are_not_answered_are_noticed():
+    rates = RequestRates()
+    for now, tokens, waiting, since in (
+        (0.0, 5.0, 2.0, None),
+        (15.0, 6.0, 2.0, None),
+        (30.0, 6.0, 2.0, 15.0),
+        (45.0, 6.0, 3.0, 15.0),
+        (60.0, 7.0, 3.0, None),
+        (75.0, 7.0, 0.0, None),
+    ):
+        rates.look(ServerFigures(1.0, tokens, waiting, 0.0), now, 0)
+        assert (now, rates.stalled) == (now, since)
 
 
 def test_health_checks_are_no_work_whether_a_label_names_their_path_or_not():

@@ -126,6 +126,10 @@ class JobRecord(RecordOfTPU, kw_only=True):
     request: StartJob
     #: Of a server of a model.
     serving: ServingSettings | None = None
+    #: The local port of a server, or None; and the id of the node to which it leads. A node that is
+    #: created in place of that gets the port again.
+    local_port: int | None = None
+    port_node: str = ""
     #: The last is the current one.
     attempts: list[JobAttempt] = []
     #: The folders of this computer that its TPU had: another TPU gets them before it starts.

@@ -35,7 +35,15 @@ from ..files.sync import SyncService
 from ..homes.service import HomeService
 from ..models import AGENT, HostJob, Problem
 from ..models.core import known_type
-from .job_records import FINAL, JobRecords, host_job, is_final, lost_partner, to_restart
+from .job_records import (
+    FINAL,
+    JobRecords,
+    group_restarts,
+    host_job,
+    is_final,
+    lost_partner,
+    to_restart,
+)
 
 log = logging.getLogger(__name__)
 
@@ -238,6 +246,9 @@ class JobFollower:
         if _is_to_stop(record, host_record):
             stop = requests.StopJobRequest(id=job, patience=record.patience)
             return await self.request(name, host, stop)
+        if _is_to_follow(record, host_record):
+            restart = requests.RestartServerRequest(id=job, restarts=group_restarts(record))
+            return await self.request(name, host, restart)
         if not _is_due(record, host_record):
             return await self._status(name, host, job)
         try:
@@ -361,6 +372,7 @@ def _server_check(record: JobRecord, host: int) -> requests.ServerCheck | None:
         "patience": settings.unhealthy_limit,
         "shared": settings.shared,
         "checked": host == record.hosts[0],
+        "group": settings.restart_together and len(record.hosts) > 1,
     }
 
 
@@ -386,10 +398,20 @@ def _is_to_stop(record: JobRecord, host_record: HostJob) -> bool:
 
 
 def _is_due(record: JobRecord, host_record: HostJob) -> bool:
-    """Whether it is to be started or stopped on a host."""
+    """Whether it is to be started, stopped or restarted on a host."""
     return host_record.state not in FINAL and (
-        not _is_started(host_record) or _is_to_stop(record, host_record)
+        not _is_started(host_record)
+        or _is_to_stop(record, host_record)
+        or _is_to_follow(record, host_record)
     )
+
+
+def _is_to_follow(record: JobRecord, host_record: HostJob) -> bool:
+    """Whether a server is to be restarted on a host, as it was on another one."""
+    serving = host_record.serving
+    if serving is None or host_record.state != "running":
+        return False
+    return serving.restarts < group_restarts(record)
 
 
 def _is_started(host_record: HostJob) -> bool:

@@ -226,7 +226,23 @@ def _is_failure(host: HostJob) -> bool:
 
 def lost_partner(record: JobRecord) -> bool:
     """Whether it has failed on a host, and is to end on the others."""
-    return record.request.end_together and bool(_failed(record.attempts[-1].hosts))
+    return record.request.end_together and (
+        bool(_failed(record.attempts[-1].hosts)) or _failed_at_start(record)
+    )
+
+
+def group_restarts(record: JobRecord) -> int:
+    """How often a server is to be restarted on each of its hosts: as often as on any of them."""
+    if record.serving is None or not record.serving.restart_together:
+        return 0
+    hosts = record.attempts[-1].hosts
+    return max((host.serving.restarts for host in hosts if host.serving is not None), default=0)
+
+
+def _failed_at_start(record: JobRecord) -> bool:
+    """Whether a server has exited on a host before it was ever healthy: it would again."""
+    first = record.attempts[-1].hosts[0].serving
+    return first is not None and not first.was_healthy and group_restarts(record) > 0
 
 
 def job_notice(record: JobRecord) -> str:
@@ -293,7 +309,7 @@ def _host_serving(report: Mapping[str, Any] | None) -> HostServing | None:
     }
     names = ("state", "since", "restarts", "requests", "tokens", "waiting")
     fields: dict[str, Any] = {name: report[name] for name in names}
-    return HostServing(**fields, **texts)
+    return HostServing(**fields, **texts, was_healthy=report.get("was_healthy", True))
 
 
 def job_log(host: int, attempt: int, answer: Mapping[str, Any]) -> JobLog:

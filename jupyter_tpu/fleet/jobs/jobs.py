@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
-from ...cloud import NodeName
+from ...cloud import NodeName, NodeState
 from ...concurrency import gather_or_cancel
 from ...errors import InvalidInput, Reason, TPUError
 from ...files.sync import default_mirrors
@@ -148,17 +148,44 @@ class JobService:
             await self._start(f"{name.zone}~{name.node}", request, id)
 
     async def start_server(
-        self, name: NodeName, request: StartJob, id: str, serving: ServingSettings
+        self,
+        name: NodeName,
+        request: StartJob,
+        id: str,
+        serving: ServingSettings,
+        local_port: int | None,
     ) -> Job:
         """As :meth:`start`, of a job that is looked after as a server, unless there is one of this
         *id*.
         """
         if (record := self._records.get(id)) is not None:
             return view(record)
-        return await self._start(f"{name.zone}~{name.node}", request, id, serving)
+        return await self._start(f"{name.zone}~{name.node}", request, id, serving, local_port)
+
+    def servers_without_port(self) -> Sequence[JobRecord]:
+        """Servers whose TPU was created again, and whose local ports do not lead to it yet."""
+        return [
+            record
+            for record in self._records.all()
+            if record.local_port is not None
+            and not record.stopped
+            and not is_final(record)
+            and (node := self._observed.node(record.name)) is not None
+            and node.state is NodeState.READY
+            and node.id not in ("", record.port_node)
+        ]
+
+    def note_port(self, id: str, node_id: str) -> None:
+        """The local port of a server leads to this node, or can't be opened again."""
+        self._records.change(id, lambda record: setattr(record, "port_node", node_id))
 
     async def _start(
-        self, ref: str, request: StartJob, id: str, serving: ServingSettings | None = None
+        self,
+        ref: str,
+        request: StartJob,
+        id: str,
+        serving: ServingSettings | None = None,
+        local_port: int | None = None,
     ) -> Job:
         request = validated(request)
         if not request.command[0]:
@@ -177,6 +204,8 @@ class JobService:
             hosts=hosts,
             projects=self._sync.projects(node.name, node.id) if request.restart_with_tpu else [],
             serving=serving,
+            local_port=local_port,
+            port_node=node.id,
             request=structs.replace(
                 request,
                 environment=self._environment(node.name, request),

@@ -86,6 +86,8 @@ class ServingSettings(Struct, kw_only=True):
     unhealthy_limit: float = 0.0
     #: Another job may hold its port: the Ray of its TPU.
     shared: bool = False
+    #: It is restarted on all its hosts when it ends on one of them.
+    restart_together: bool = False
     #: A request to the local port starts the TPU, under these conditions.
     start_on_request: bool = False
     hold_limit: float = 0.0
@@ -100,6 +102,8 @@ class HostServing(Struct, kw_only=True):
     since: str
     problem: str = ""
     restarts: int = 0
+    #: Whether it has been healthy since the job's start.
+    was_healthy: bool = True
     #: An address other than loopback that it listens on.
     exposed: str = ""
     requests: float | None = None

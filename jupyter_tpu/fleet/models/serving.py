@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
 from ...options import option
 from .core import Problem
-from .jobs import CommandEnvironment, Job, ServingSettings, Text, VariableName, WorkingFolder
+from .jobs import (
+    CommandEnvironment,
+    HostJob,
+    HostServing,
+    Job,
+    ServingSettings,
+    Text,
+    VariableName,
+    WorkingFolder,
+)
 
 PortNumber = Annotated[int, Meta(ge=1, le=65535)]
 URLPath = Annotated[str, Meta(pattern=r"^(/[!-~]{0,1000})?$", description="a path such as /health")]
@@ -91,6 +101,15 @@ class StartModelServer(Struct, kw_only=True, forbid_unknown_fields=True):
             "Restart it after it has not answered for so long; 0: never.", unit="seconds", rare=True
         ),
     ] = 60.0
+    restart_together: Annotated[
+        bool,
+        option(
+            "When it ends on one of several hosts, restart it on all of them, or on that host "
+            "alone.",
+            "--restart-together/--no-restart-together",
+            rare=True,
+        ),
+    ] = True
     restart_with_tpu: Annotated[
         bool,
         option("Start it again after the TPU is restarted, or created again after a preemption."),
@@ -169,8 +188,10 @@ _STATES = {
 def model_server(job: Job) -> ModelServer:
     """The server that a job is, without what its tunnel says."""
     settings = job.serving or ServingSettings(port=0)
-    first = job.attempts[-1].hosts[0]
+    hosts = job.attempts[-1].hosts
+    first = hosts[0]
     report = first.serving
+    others = [(host, host.serving) for host in hosts[1:] if host.serving is not None]
     state = _STATES.get(job.state, report.state if report is not None else "starting")
     server = ModelServer(
         id=job.id,
@@ -180,7 +201,7 @@ def model_server(job: Job) -> ModelServer:
         command=job.command,
         environment=job.environment,
         host=first.host,
-        hosts=[host.host for host in job.attempts[-1].hosts],
+        hosts=[host.host for host in hosts],
         port=settings.port,
         state=state,  # type: ignore[arg-type]
         since=first.started,
@@ -189,18 +210,40 @@ def model_server(job: Job) -> ModelServer:
         restart_with_tpu=job.restart_with_tpu,
     )
     if report is not None:
-        server.restarts = report.restarts
+        server.restarts = max([report.restarts, *(other.restarts for _, other in others)])
         if job.state == "running":
             server.since, server.cause = report.since, report.problem
             server.requests, server.tokens = report.requests, report.tokens
             server.waiting = report.waiting
             if report.exposed:
                 server.problem = exposed_problem(report.exposed, settings.port)
+            _add_other_hosts(server, others)
     if job.state != "running" and not job.stopped:
-        ended = next((host for host in job.attempts[-1].hosts if host.exit_code), first)
-        last = f" Its last lines: {' / '.join(ended.tail)}" if job.over and ended.tail else ""
-        server.cause = (ended.cause + last).strip()
+        server.cause = _why_not_running(job, hosts)
     return server
+
+
+def _add_other_hosts(server: ModelServer, others: Sequence[tuple[HostJob, HostServing]]) -> None:
+    """A server is not healthy while it is being started again on another host."""
+    for host, report in others:
+        if report.state == "restarting":
+            if server.state == "healthy":
+                server.state, server.since = "restarting", report.since
+            server.cause = f"Host {host.host}: {report.problem}"
+            return
+
+
+def _why_not_running(job: Job, hosts: Sequence[HostJob]) -> str:
+    """By the host that failed first, or that can't be asked, with its last lines."""
+    failed = sorted(
+        (host for host in hosts if host.exit_code),
+        key=lambda host: (host.serving is None or not host.serving.restarts, host.ended),
+    )
+    unknown = [host for host in hosts if host.state == "unknown"]
+    host = (failed or unknown or hosts)[0]
+    where = f"Host {host.host}: " if len(hosts) > 1 and host.cause else ""
+    last = f" Its last lines: {' / '.join(host.tail)}" if job.over and host.tail else ""
+    return (where + host.cause + last).strip()
 
 
 def exposed_problem(address: str, port: int) -> Problem:

@@ -1,4 +1,5 @@
-"""Requests to the port of a server whose TPU is stopped: they start the TPU, and wait for it.
+"""Requests to the port of a server whose TPU is stopped: they start the TPU, and wait for it. Where
+they may not, and where it was preempted, they are told so at once.
 
 Only while a Jupyter server runs, whose tunnel listens. However many requests come, the TPU is
 started once; a start that fails is not tried again for a while. What it may cost was agreed to when
@@ -56,10 +57,18 @@ class RequestStarts:
         job = self._server(name, host, port)
         if job is None or job.serving is None or self._is_up(name, job):
             return b""
+        node = self._observed.node(name)
+        ready = node is not None and node.state is NodeState.READY
+        if not job.serving.start_on_request:
+            if ready or node is None:
+                return b""  # what is not ready on the host says it itself
+            return _unavailable(f"The TPU {name.node} is {node.state.lower()}.")
         failed = self._failed.get(job.id)
         if failed is not None and self._time() < failed[0] + RETRY_SECONDS:
             return _unavailable(failed[1].message)
         starting = f"{name.node} is starting. Try again in a while."
+        if ready and job.state == "unknown":
+            starting = f"{name.node} can't be reached now. Try again in a while."
         if self._held >= MOST_HELD:
             return _unavailable(starting)
         task = self._starts.get(job.id)
@@ -80,10 +89,10 @@ class RequestStarts:
         return b""
 
     def _server(self, name: NodeName, host: int, port: int) -> Job | None:
-        """The newest server there whose TPU may be started."""
+        """The newest server there."""
         for job in reversed(self._jobs.known_servers(name)):
             settings = job.serving
-            if settings is None or not settings.start_on_request or job.stopped:
+            if settings is None or job.stopped:
                 continue
             if (settings.port, job.attempts[-1].hosts[0].host) == (port, host):
                 return job

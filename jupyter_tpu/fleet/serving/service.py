@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import uuid
 from collections.abc import Sequence
 
@@ -19,6 +20,7 @@ from ...progress import StepPlan
 from ..core.core import Core
 from ..core.known_operations import OperationProgress
 from ..core.operation_records import OperationRecord, ServerStart
+from ..core.records import JobRecord
 from ..forwarding.tunnels import Tunnels
 from ..jobs.jobs import JobService
 from ..lifecycle.power import PowerService
@@ -37,11 +39,15 @@ from ..models import (
 from ..models.core import validated
 from ..ray.service import RayService
 from .on_request import RequestStarts
-from .servers import plan_server, port_in_use
+from .servers import RAY_PATIENCE_SECONDS, cluster_in_use, plan_server, port_in_use
+
+log = logging.getLogger(__name__)
 
 HEALTH = StepPlan("health", "Wait until the server is healthy", 30)
 #: Between two looks at a server that starts; seconds.
 LOOK_SECONDS = 0.5
+#: Between two looks for servers whose TPU was created again; seconds.
+PORTS_SECONDS = 2.0
 #: Lines of its output that are shown while it starts.
 LAST_LINES = 20
 
@@ -63,6 +69,7 @@ class ServingService:
         self._on_request = RequestStarts(core, jobs, power)
         tunnels.admit = self._on_request.admit
         core.ending.push_async_callback(self._on_request.close)
+        core.loops.register("model servers", self.run)
 
     # ---- asking ----
 
@@ -99,9 +106,14 @@ class ServingService:
         name = node.name
         cluster = await self._ray.get(_ref(name)) if request.ray else None
         plan = plan_server(request, cluster)
-        for server in await self.list(_ref(name)):
-            if server.port == plan.settings.port and _is_there(server):
+        for job in await self._jobs.list(_ref(name)):
+            server = model_server(job)
+            if job.serving is None or not _is_there(server):
+                continue
+            if server.port == plan.settings.port:
                 raise port_in_use(name.node, server.port, server.name)
+            if job.serving.shared and plan.settings.shared:
+                raise cluster_in_use(name.node, server.name)
         if request.start_on_request:
             await self._power.require_start(node, _start_options(request))
         tunnel = None
@@ -111,7 +123,8 @@ class ServingService:
             tunnel = await self._tunnels.open(_ref(name), opening)
         try:
             id = uuid.uuid4().hex[:8]
-            job = await self._jobs.start_server(name, plan.job, id, plan.settings)
+            port = tunnel.local_port if tunnel is not None else None
+            job = await self._jobs.start_server(name, plan.job, id, plan.settings, port)
         except BaseException:
             if tunnel is not None:
                 await self._close(_ref(name), tunnel.id)
@@ -120,7 +133,9 @@ class ServingService:
         return await self._runner.start(record, lambda progress: self._wait(record, progress))
 
     async def stop(self, ref: str, id: str, options: StopJob | None = None) -> ModelServer:
-        await self._job(ref, id)
+        job = await self._job(ref, id)
+        if job.serving is not None and job.serving.shared and options in (None, StopJob()):
+            options = StopJob(patience=RAY_PATIENCE_SECONDS)
         job = await self._jobs.stop(ref, id, options)
         await self._close_port(model_server(job))
         return (await self._views([job]))[0]
@@ -138,6 +153,33 @@ class ServingService:
     async def _close(self, ref: str, tunnel: str) -> None:
         with contextlib.suppress(TPUError):  # closed meanwhile, or by another command
             await self._tunnels.close(ref, tunnel)
+
+    # ---- the loop ----
+
+    async def run(self) -> None:
+        """Opens the local ports of servers again whose TPU was created again, until cancelled."""
+        while True:
+            for record in self._jobs.servers_without_port():
+                await self._reopen(record)
+            await asyncio.sleep(PORTS_SECONDS)
+
+    async def _reopen(self, record: JobRecord) -> None:
+        node = self._observed.node(record.name)
+        if node is None or record.serving is None:
+            return
+        opening = OpenTunnel(
+            port=record.serving.port, local_port=record.local_port, host=record.hosts[0]
+        )
+        for tunnel in self._tunnels.kept(record.name):
+            if (tunnel.port, tunnel.host) == (opening.port, opening.host):
+                if tunnel.node_id != node.id:
+                    return  # that of the TPU before, which is about to be closed
+                return self._jobs.note_port(record.id, node.id)
+        try:
+            await self._tunnels.open(_ref(record.name), opening)
+        except TPUError as error:
+            log.warning("The local port of the server %s can't be opened: %s", record.id, error)
+        self._jobs.note_port(record.id, node.id)
 
     # ---- starting ----
 

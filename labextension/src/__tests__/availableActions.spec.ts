@@ -13,8 +13,8 @@ const opening = anOperation({ kind: 'tensorboard' });
 /** What is done on the hosts of each TPU that is ready. */
 const ON_HOSTS =
   'terminal run job check chips browse upload download copy sync share tensorboard';
-const WITH_KERNELS = `notebook console example profile memory split environment ${ON_HOSTS} ray app tunnel sessions guard disconnect delete replace stop`;
-const READY = `connect environment ${ON_HOSTS} app tunnel sessions`;
+const WITH_KERNELS = `notebook console example profile memory split environment ${ON_HOSTS} ray serve app tunnel sessions guard disconnect delete replace stop`;
+const READY = `connect environment ${ON_HOSTS} serve app tunnel sessions`;
 
 /** What can be done, what most want, and with which TPUs that is so, while which operations run. */
 it.each<[string, string | undefined, ...[string, ITPU, IOperation?][]]>([
@@ -36,7 +36,7 @@ it.each<[string, string | undefined, ...[string, ITPU, IOperation?][]]>([
     ['one that needs the user', connectedTPU({ connection: 'needs-attention' })]
   ],
   [
-    `${ON_HOSTS} app tunnel sessions guard disconnect delete`,
+    `${ON_HOSTS} serve app tunnel sessions guard disconnect delete`,
     undefined,
     ['a connecting one', aTPU({ connection: 'connecting' }), connecting]
   ],

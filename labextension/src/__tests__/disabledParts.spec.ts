@@ -37,7 +37,7 @@ function openWithout(command: string) {
 it.each<[string, Action[]]>([
   [CommandIDs.showApp, ['app', 'profile', 'ray', 'tensorboard']],
   [CommandIDs.showFiles, ['browse']],
-  [CommandIDs.showJob, ['job']],
+  [CommandIDs.showJob, ['job', 'serve']],
   [CommandIDs.showRun, ['run']]
 ])('without %s, %j are not offered, and start nothing', async (id, actions) => {
   const opened = await openWithout(id);

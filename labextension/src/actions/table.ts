@@ -94,6 +94,12 @@ export const ACTIONS: { [action in Action]: IAction } = {
     () => trans.__('Open TensorBoard…'),
     showApp
   ),
+  serve: row(
+    'tpu:start-model-server',
+    runIcon,
+    () => trans.__('Start a Model Server…'),
+    showJob
+  ),
   ray: row('tpu:ray', chartIcon, () => trans.__('Ray…'), showApp),
   app: row(
     'tpu:open-port',

@@ -21,7 +21,7 @@ const FILES: Action[] = [
   'sync',
   'share'
 ];
-const PORTS: Action[] = ['tensorboard', 'ray', 'app', 'tunnel'];
+const PORTS: Action[] = ['tensorboard', 'ray', 'serve', 'app', 'tunnel'];
 
 /** Actions in a menu of their own. */
 interface ISubmenu {

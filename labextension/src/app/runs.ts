@@ -41,6 +41,7 @@ export const RUNS: { [action in Action]: Run } = {
   sync: (tpu, { copies }) => copies.sync(tpu),
   share: (tpu, { shares }) => shares.share(tpu),
   tensorboard: openTensorBoard,
+  serve: startModelServer,
   ray: (tpu, { model, open }) => openRay(tpu, model, app => open.app(app)),
   app: openPort,
   tunnel: openTunnel,
@@ -70,6 +71,17 @@ async function runCommand(
   const run = await askRun(tpu, model);
   if (run) {
     await open.run(run);
+  }
+}
+
+/** Asks what to serve, and shows the server in its list. */
+async function startModelServer(
+  tpu: ITPU,
+  { model, open }: IPanelActions
+): Promise<void> {
+  const { startServer } = await import('../serving/startDialog');
+  if (await startServer(tpu, model)) {
+    await open.tpu(tpu);
   }
 }
 

@@ -100,6 +100,7 @@ const POSSIBLE = {
   share: usable,
   tensorboard: usable,
   ray: now => usable(now) && now.startable,
+  serve: usable,
   app: usable,
   tunnel: usable,
   sessions: now => usable(now) || now.tpu.environments.length > 0,

@@ -12,6 +12,7 @@ import {
   IOpenTensorBoard,
   IOperation,
   IStartHunt,
+  IStartModelServer,
   ITPU,
   ITunnel
 } from '../rest/api';
@@ -134,6 +135,12 @@ export class TPUModel extends Synchronizer {
     this._createRequests.set(operation.id, request);
     this.putOperation(operation);
     return operation;
+  }
+
+  /** Throws `Failure`, for the dialog to show. */
+  async startServer(tpu: TPURef, request: IStartModelServer): Promise<void> {
+    this.putOperation(await this.client.serving.start(tpu, request));
+    this.changed();
   }
 
   /** Throws `Failure`, for the form to show. */

@@ -959,6 +959,7 @@ export interface IHostServing {
   since: string;
   problem: string;
   restarts: number;
+  was_healthy: boolean;
   exposed: string;
   requests: number | null;
   tokens: number | null;
@@ -2009,6 +2010,7 @@ export interface IServingSettings {
   metrics: string;
   unhealthy_limit: number;
   shared: boolean;
+  restart_together: boolean;
   start_on_request: boolean;
   hold_limit: number;
   max_price: number | null;
@@ -2370,6 +2372,11 @@ export interface IStartModelServer {
   tunnel?: boolean;
   /** Restart it after it has not answered for so long; 0: never. In seconds. */
   unhealthy_limit?: number;
+  /**
+   * When it ends on one of several hosts, restart it on all of them, or on that
+   * host alone.
+   */
+  restart_together?: boolean;
   /**
    * Start it again after the TPU is restarted, or created again after a
    * preemption.

@@ -29,14 +29,27 @@ export const SERVER_TONES: { [state in ServerState]: Tone } = {
   waiting: 'moving'
 };
 
+function hostsOf(job: IJob) {
+  return job.attempts[job.attempts.length - 1].hosts;
+}
+
 function firstHost(job: IJob) {
-  return job.attempts[job.attempts.length - 1].hosts[0];
+  return hostsOf(job)[0];
+}
+
+/** Another host than the first on which it is being started again. */
+function restartingHost(job: IJob) {
+  return hostsOf(job)
+    .slice(1)
+    .find(({ serving }) => serving?.state === 'restarting');
 }
 
 export function serverState(job: IJob): ServerState {
   switch (job.state) {
-    case 'running':
-      return firstHost(job).serving?.state ?? 'starting';
+    case 'running': {
+      const state = firstHost(job).serving?.state ?? 'starting';
+      return state === 'healthy' && restartingHost(job) ? 'restarting' : state;
+    }
     case 'ended':
     case 'failed':
     case 'lost':
@@ -73,6 +86,10 @@ export function serverFacts(job: IJob, url: string): string {
   const host = firstHost(job);
   const { serving } = host;
   const runs = job.state === 'running' && serving;
+  const other = restartingHost(job);
+  const restarts = Math.max(
+    ...hostsOf(job).map(one => one.serving?.restarts ?? 0)
+  );
   return facts(
     url,
     runs &&
@@ -85,14 +102,18 @@ export function serverFacts(job: IJob, url: string): string {
       !!serving.waiting &&
       trans._n('%1 request waits', '%1 requests wait', serving.waiting),
     runs &&
-      serving.restarts > 0 &&
-      trans._n('restarted once', 'restarted %1 times', serving.restarts),
+      restarts > 0 &&
+      trans._n('restarted once', 'restarted %1 times', restarts),
     runs &&
       !!serving.exposed &&
       trans.__(
         'listens on %1: other machines in the network of the TPU can reach it',
         serving.exposed
       ),
-    runs ? serving.problem : !job.stopped && host.cause
+    !runs
+      ? !job.stopped && host.cause
+      : other?.serving
+        ? trans.__('Host %1: %2', other.host, other.serving.problem)
+        : serving.problem
   );
 }

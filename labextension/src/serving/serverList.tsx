@@ -26,11 +26,11 @@ import {
   serverURL
 } from './serverLabels';
 
-/** Nothing while there is none: they are started by `jupyter tpu serve start`. */
 export function ModelServers({ tpu }: ITPUProps) {
-  const { model } = useActions();
-  const servers = model.jobs.of(tpu).filter(one => one.serving);
-  if (servers.length === 0) {
+  const actions = useActions();
+  const servers = actions.model.jobs.of(tpu).filter(one => one.serving);
+  const usable = tpu.state === 'READY';
+  if (!usable && servers.length === 0) {
     return null;
   }
   return (
@@ -38,7 +38,12 @@ export function ModelServers({ tpu }: ITPUProps) {
       id="servers"
       title={trans.__('Model servers')}
       label={trans.__('Model servers on %1', tpu.name)}
-      none={false}
+      none={trans.__('Models that answer requests')}
+      add={{
+        label: trans.__('Start a model server on %1', tpu.name),
+        disabled: !usable || !actions.offers('serve'),
+        run: () => actions.act('serve', tpu)
+      }}
       items={servers}
       sorts={[
         ['name', trans.__('Name'), ({ name }) => name],

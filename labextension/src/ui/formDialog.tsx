@@ -2,12 +2,12 @@
 
 import { Dialog } from '@jupyterlab/apputils';
 import { ReactWidget } from '@jupyterlab/ui-components';
-import React, { useState } from 'react';
+import React, { useId, useState } from 'react';
 
 import { trans } from '../language/translation';
 import { failureText } from '../rest/failureText';
-import { Alert } from './elements';
-import { FieldList, FormFields, IField, IFieldForm } from './fields';
+import { Alert, Disclosure } from './elements';
+import { FieldList, FormFields, IField, IFieldForm, namesOf } from './fields';
 import { Form } from './form';
 import { paths } from './paths';
 import { useStore } from './useStore';
@@ -19,6 +19,8 @@ export interface IQuestion<T extends object> {
   initial: T;
   /** What is asked, which may depend on what was answered so far. */
   fields: (value: T) => FieldList<T>;
+  /** What few need: folded, until it is wanted or refused. */
+  rare?: (value: T) => FieldList<T>;
   /** Does it. What it throws is shown in the dialog, and the user can try again. */
   submit?: (value: T) => Promise<unknown>;
 }
@@ -108,6 +110,14 @@ function Body<T extends object>(props: {
   const answer = useStore(props.answer);
   // Rendered at once also before the store is followed: what is typed must not be taken back.
   const [, setFields] = useState(answer.fields);
+  const [wanted, setWanted] = useState(false);
+  const folded = useId();
+  const rare = question.rare?.(answer.fields);
+  const open =
+    wanted ||
+    (!!rare &&
+      answer.refused !== null &&
+      namesOf(rare).includes(answer.refused));
   const form: IFieldForm<T> = {
     fields: answer.fields,
     problemOf: name => answer.problemOf(name),
@@ -123,6 +133,24 @@ function Body<T extends object>(props: {
         fields={question.fields(answer.fields)}
         onBrowse={paths.pick ? onBrowse : undefined}
       />
+      {rare && (
+        <Disclosure
+          open={open}
+          controls={folded}
+          onToggle={() => setWanted(!open)}
+        >
+          {trans.__('More options')}
+        </Disclosure>
+      )}
+      {rare && open && (
+        <div id={folded}>
+          <FormFields
+            form={form}
+            fields={rare}
+            onBrowse={paths.pick ? onBrowse : undefined}
+          />
+        </div>
+      )}
       {answer.failure && <Alert {...failureText(answer.failure)} />}
     </div>
   );

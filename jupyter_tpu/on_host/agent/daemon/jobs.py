@@ -148,6 +148,10 @@ class HostJobs:
                     await kill_process(state["keeper"], state["keeper_started"])
             return answer or await self._status(folder)
 
+    async def restart_server(self, job: str, restarts: int) -> Optional[JobReport]:
+        """See `RestartServerRequest`; None if there is no such job."""
+        return await self._status(job_folder(job), {"ask": "restart", "restarts": restarts})
+
     async def stop_all(self) -> None:
         """Stops all jobs at once."""
         running = [job["id"] for job in await self.all() if job["state"] not in FINAL]
@@ -259,6 +263,10 @@ class HostJobs:
     @handles(requests.StopJobRequest)
     async def _handle_stop(self, request: requests.StopJobRequest) -> JobReport:
         return _existing(request.id, await self.stop(request.id, request.patience))
+
+    @handles(requests.RestartServerRequest)
+    async def _handle_restart(self, request: requests.RestartServerRequest) -> JobReport:
+        return _existing(request.id, await self.restart_server(request.id, request.restarts))
 
     @handles(requests.RemoveJobRequest)
     async def _handle_remove(self, request: requests.RemoveJobRequest) -> requests.Removed:

@@ -10,6 +10,7 @@ It listens on a unix socket. A query is a line of JSON, and so is the answer, th
     {"ask": "log", "after": N, "partial": {…}, "seconds": S}   answers when there is output after
                                                                line N, or the job has ended
     {"ask": "stop", "patience": S}   SIGTERM to the process group, and SIGKILL after S seconds
+    {"ask": "restart", "restarts": N}   ends a server that was restarted less often, and starts it
 """
 
 from __future__ import annotations
@@ -57,6 +58,8 @@ _REFUSED = (
     "It runs as another user, and sudo asks for a password on the host. To stop it, run there: "
     "sudo kill %d."
 )
+#: How our own lines in the output of a server begin.
+_OWN = "[jupyter-tpu] "
 #: What is said of the end of a process whose program had ended before.
 _LEFT = "Its program had ended with an exception, and waited for the other hosts."
 #: Exit codes of a command that can't be started, as shells have them.
@@ -121,6 +124,7 @@ class JobKeeper(CommandKeeper):
             "tail": [],  # its last lines, when it has ended
         }
         self._server: "Optional[ServerWatch]" = None
+        self._last_exit: Dict[str, Any] = {"code": 0, "cause": ""}  # of a server
         if spec.get("serving"):
             from ..serving.watch import ServerWatch  # other jobs need no memory for it
 
@@ -191,10 +195,15 @@ class JobKeeper(CommandKeeper):
             server.started(now)
             self._launch()
         due = server.advance(now)
-        if process is not None and server.is_to_end(now):
-            process.signal(signal.SIGTERM)
-            self._kill_at = now + server.END_SECONDS
+        if server.is_to_end(now):
+            self._end_server(now)
         return due
+
+    def _end_server(self, now: float) -> None:
+        """Ends the process of a server, which is started again if that is possible."""
+        if self._process is not None and self._server is not None:
+            self._process.signal(signal.SIGTERM)
+            self._kill_at = now + self._server.END_SECONDS
 
     def _restarts(self, cause: str, now: float) -> bool:
         """Whether the command, a server that has exited, will be started again."""
@@ -204,8 +213,10 @@ class JobKeeper(CommandKeeper):
         line = self._server.exited(cause, self._tail(), now)
         if not line:
             return False
+        assert self._process is not None
+        self._last_exit = {"code": self._process.code, "cause": cause}
         self._process = None
-        self._log.feed("err", ("[jupyter-tpu] %s\n" % line).encode())
+        self._log.feed("err", ("%s%s\n" % (_OWN, line)).encode())
         self._set(pid=0, paused="", leaving_since="")
         return True
 
@@ -235,7 +246,10 @@ class JobKeeper(CommandKeeper):
             since = ago(now - self._failed_at + LEAVING_SECONDS)
             self._failed_at = NEVER
             if not self._state["leaving_since"] and is_leaving(os.getpid()):
-                self._set(leaving_since=since, tail=self._tail())
+                if self._server is None:
+                    self._set(leaving_since=since, tail=self._tail())
+                elif self._server.end_for(_LEFT):
+                    self._end_server(now)
         if not self._state["silent_since"] and self._server is None:  # a server waits for requests
             silent = self._silence.seconds(now)
             if silent:
@@ -266,7 +280,8 @@ class JobKeeper(CommandKeeper):
 
     def _tail(self) -> List[str]:
         """The last lines; if there is an exception, those of stderr: others may come later."""
-        lines = [(stream, line) for stream, line in self._log.tail if line.strip()]
+        tail = [(stream, line) for stream, line in self._log.tail if line.strip()]
+        lines = [(stream, line) for stream, line in tail if not line.startswith(_OWN)]
         if any(line.startswith(TRACEBACK.decode()) for _, line in lines):
             lines = [(stream, line) for stream, line in lines if stream == "err"]
         return [line[:TAIL_CHARACTERS] for _, line in lines[-TAIL_LINES:]]
@@ -309,7 +324,7 @@ class JobKeeper(CommandKeeper):
     def _stop(self, patience: float) -> None:
         process = self._process
         if process is None and self._server is not None and self._state["state"] == RUNNING:
-            self._set(state=STOPPING, code=0, cause="It was stopped before it was started again.")
+            self._set(state=STOPPING, **self._last_exit)
         if process is None or process.code is not None or self._state["state"] in FINAL:
             return
         if self._state["state"] != STOPPING:
@@ -348,6 +363,10 @@ class JobKeeper(CommandKeeper):
             peer.received.clear()
             if query["ask"] == "stop":
                 self._stop(float(query["patience"]))
+            elif query["ask"] == "restart":
+                restarts, running = int(query["restarts"]), self._state["state"] == RUNNING
+                if self._server is not None and running and self._server.follow(restarts):
+                    self._end_server(time.monotonic())
             peer.answer_at = time.monotonic() + float(query.get("seconds", 0.0))
             self._is_new(query)  # whether that can be asked
             peer.query = query

@@ -221,6 +221,7 @@ class ServingReport(Record):
     since: Time
     problem: Text
     restarts: Count
+    was_healthy: NotRequired[bool]  # since the job's start
     exposed: Line  # an address other than loopback that it listens on
     requests: Seconds | None
     tokens: Seconds | None

@@ -352,6 +352,7 @@ class ServerCheck(Record, total=False):
     patience: float  # seconds
     shared: bool
     checked: bool
+    group: bool
 
 
 class StartJobRequest(ProtocolRequest[JobReport], op="start_job", changes=True):
@@ -427,6 +428,13 @@ class StopJobRequest(ProtocolRequest[JobReport], op="stop_job", changes=True):
 
     id: str
     patience: float
+
+
+class RestartServerRequest(ProtocolRequest[JobReport], op="restart_server", changes=True):
+    """Ends a job's server, and starts it again, unless it was started again so many times."""
+
+    id: str
+    restarts: int
 
 
 class Removed(Record):

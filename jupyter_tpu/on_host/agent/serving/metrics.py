@@ -118,6 +118,7 @@ class RequestRates:
         self.tokens: Optional[float] = None
         self.waiting: Optional[int] = None
         self.worked = False  # whether the server had anything to do since the look before
+        self.stalled: Optional[float] = None  # since when it has requests and answers none
 
     def look(self, figures: ServerFigures, now: float, checks: int) -> None:
         """checks: requests of our own since the look before."""
@@ -135,6 +136,10 @@ class RequestRates:
             not figures.own and (figures.running or 0.0) > 0.0
         )
         self.worked = busy or asked > 0.0 or answered > 0.0
+        if not busy or asked > 0.0 or answered > 0.0 or last is None:
+            self.stalled = None
+        elif self.stalled is None:
+            self.stalled = now - seconds
 
     def forget(self) -> None:
         """The server is started anew."""

@@ -6,6 +6,9 @@
 
 A server that exits and was never healthy ends the job: it would fail in the same way again, and its
 own words say why. While it starts it may take any time, as a large model does.
+
+On several hosts, one that has exited waits long enough for the others to be ended, too: a process
+that is new would not find its place among those that had lost it.
 """
 
 from __future__ import annotations
@@ -18,24 +21,26 @@ STARTING, HEALTHY, UNHEALTHY, RESTARTING = "starting", "healthy", "unhealthy", "
 START_CHECK, HEALTHY_CHECK, DOUBT_CHECK = 1.0, 10.0, 2.0
 #: So many checks in a row fail before it is unhealthy.
 FAILED_CHECKS = 3
-#: Pauses before a restart, seconds: the first, and the longest.
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+#: Pauses before a restart, seconds: the first, that of one of several hosts, and the longest.
+FIRST_PAUSE, GROUP_PAUSE, LONGEST_PAUSE = 1.0, 12.0, 60.0
 #: It is given up after so many restarts in a row, none of which was healthy for so many seconds.
 MOST_RESTARTS, STABLE_SECONDS = 10, 60.0
 
 
 class ServingPolicy:
-    """patience: seconds for which it may be unhealthy before it is restarted; 0: for ever. Times
-    are seconds of any one clock.
+    """patience: seconds for which it may be unhealthy before it is restarted; 0: for ever. group:
+    whether it is restarted on several hosts together. Times are seconds of any one clock.
     """
 
-    def __init__(self, patience: float, now: float) -> None:
+    def __init__(self, patience: float, now: float, *, group: bool = False) -> None:
         self.state = STARTING
         self.check_at = now
         self.start_at: Optional[float] = None  # again
         self.restarts = 0
         self.was_healthy = False
         self._patience = patience
+        self._group = group
+        self._others = 0  # restarts on another host, which this one follows
         self._in_a_row = 0
         self._failed = 0
         self._failing_since = now
@@ -72,13 +77,27 @@ class ServingPolicy:
         if self._healthy_since is not None and now - self._healthy_since >= STABLE_SECONDS:
             self._in_a_row = 0
         self._healthy_since = None
-        if not self.was_healthy or self._in_a_row >= MOST_RESTARTS:
+        if self._others > self.restarts:
+            self.restarts, self.start_at = self._others, now + FIRST_PAUSE
+        elif not self.was_healthy or self._in_a_row >= MOST_RESTARTS:
             return False
-        self.start_at = now + min(FIRST_PAUSE * 2.0**self._in_a_row, LONGEST_PAUSE)
-        self._in_a_row += 1
-        self.restarts += 1
+        else:
+            first = GROUP_PAUSE if self._group else FIRST_PAUSE
+            self.start_at = now + min(first * 2.0**self._in_a_row, LONGEST_PAUSE)
+            self._in_a_row += 1
+            self.restarts += 1
         self.state, self._failed = RESTARTING, 0
         return True
+
+    def follow(self, restarts: int) -> bool:
+        """It is to be restarted as often as another host's. Whether it has to be ended for that."""
+        if restarts <= self.restarts:
+            return False
+        self._others = restarts
+        if self.state != RESTARTING:
+            return True
+        self.restarts = restarts  # it is about to be started
+        return False
 
     def started(self, now: float) -> None:
         """It was started again."""

@@ -18,8 +18,11 @@ from .policy import HEALTHY, RESTARTING, STARTING, UNHEALTHY, ServingPolicy
 ANSWER_SECONDS, HEALTH_BYTES, METRICS_BYTES = 10.0, 64 << 10, 1 << 20
 #: Seconds between two looks at its requests, and before missing metrics are asked for again.
 LOOK_SECONDS, NO_METRICS_SECONDS = 15.0, 300.0
-#: Seconds for which a server that starts counts as work.
-MOST_START_SECONDS = 3600.0
+#: Seconds for which a server that starts counts as work, and one that answers none of its requests.
+MOST_START_SECONDS = MOST_STALL_SECONDS = 3600.0
+#: Seconds in which a server that has requests answers one, or some of it; else that is said.
+STALL_SECONDS = 300.0
+_STALLED = "It has not answered a request for %d minutes, although some are waiting."
 #: Seconds for which the system remembers a connection that was closed. Source: tcp(7), TIME_WAIT.
 REMEMBERED_SECONDS = 60.0
 #: Characters of the lines that are told with a restart.
@@ -36,7 +39,8 @@ class ServerWatch:
     ----------
     spec: ``port``, ``health`` (path; "": any answer of "/" that is no server error), ``metrics``
         (path; "": none), ``patience`` (see `ServingPolicy`), ``shared`` (another job's process may
-        listen already), ``checked`` (False: this host has no server of its own to check).
+        listen already), ``checked`` (False: this host has no server of its own to check),
+        ``group`` (it is restarted on several hosts together).
     report: called with what has changed of the job's status.
     """
 
@@ -48,10 +52,13 @@ class ServerWatch:
         self._port: int = spec["port"]
         self._report = report
         self._checked: bool = spec.get("checked", True)
-        self.policy = ServingPolicy(float(spec.get("patience", 0.0)), time.monotonic())
+        self.policy = ServingPolicy(
+            float(spec.get("patience", 0.0)), time.monotonic(), group=spec.get("group", False)
+        )
         self._check: Optional[HttpCheck] = None
         self._rates = RequestRates()
         self._asks_metrics = False
+        self._stalled = ""  # what is said of requests that are not answered
         self._look_at = self._metrics_at = 0.0
         self._checks = 0  # since the last look at the metrics
         self._own_ports: Dict[int, float] = {}
@@ -62,6 +69,7 @@ class ServerWatch:
             "since": now_text(),
             "problem": "",
             "restarts": 0,
+            "was_healthy": not self._checked,
             "exposed": "",
             "requests": None,
             "tokens": None,
@@ -122,11 +130,26 @@ class ServerWatch:
 
     def is_to_end(self, now: float) -> bool:
         """Whether the keeper has to end the server, which is then started again. True once."""
-        if self._ended_for or not self.policy.is_to_end(now):
+        if not self.policy.is_to_end(now):
             return False
-        self._ended_for = "It was ended because it did not answer its health checks (%s)." % (
-            self.status["problem"].rstrip(".")
+        return self.end_for(
+            "It was ended because it did not answer its health checks (%s)."
+            % self.status["problem"].rstrip(".")
         )
+
+    def follow(self, restarts: int) -> bool:
+        """Another host's was restarted so often. Whether the keeper has to end it. True once."""
+        if self.policy.follow(restarts):
+            return self.end_for("It was ended because it has ended on another host.")
+        if self.policy.restarts != self.status["restarts"]:
+            self._set(restarts=self.policy.restarts)
+        return False
+
+    def end_for(self, why: str) -> bool:
+        """The keeper is about to end it; False if it does so already."""
+        if self._ended_for:
+            return False
+        self._ended_for = why
         return True
 
     def exited(self, cause: str, tail: List[str], now: float) -> str:
@@ -154,6 +177,7 @@ class ServerWatch:
         self.policy.started(now)
         self._started = now
         self._rates.forget()
+        self._stalled = ""
         self._look_at = self._metrics_at = 0.0
         if self._checked:
             self._set(state=STARTING, since=now_text())
@@ -188,9 +212,15 @@ class ServerWatch:
         if state == UNHEALTHY:
             problem = "Its last health check failed. " + problem
         elif state == HEALTHY:
-            problem = "" if ok else self.status["problem"]
+            problem = self._stalled if ok else self.status["problem"]
         if state != self.status["state"]:
-            self._set(state=state, since=now_text(), problem=problem, exposed=self._exposed())
+            self._set(
+                state=state,
+                since=now_text(),
+                problem=problem,
+                exposed=self._exposed(),
+                was_healthy=self.policy.was_healthy,
+            )
         elif problem != self.status["problem"]:
             self._set(problem=problem)
         if state == STARTING and now < self._started + MOST_START_SECONDS:
@@ -210,8 +240,12 @@ class ServerWatch:
             return self._look_at_connections(now)
         self._rates.look(figures, now, self._checks)
         self._checks = 0
-        if self._rates.worked:
+        stalled = now - (now if self._rates.stalled is None else self._rates.stalled)
+        if self._rates.worked and stalled < MOST_STALL_SECONDS:
             self._worked = now
+        self._stalled = _STALLED % (stalled // 60) if stalled >= STALL_SECONDS else ""
+        if self.policy.state == HEALTHY and self._stalled != self.status["problem"]:
+            self._set(problem=self._stalled)
         rates = {
             "requests": self._rates.requests,
             "tokens": self._rates.tokens,
