@@ -35,7 +35,7 @@ Streams = tuple[Any, Any]  # reader and writer, asyncio's or asyncssh's
 _UP = """\
 folder="$HOME/.jupyter-tpu/agent/$1"
 if [ -f "$folder/python" ]; then
-  answer="$("$(cat "$folder/python")" "$folder" up)"
+  answer="$("$(cat "$folder/python")" -I -S "$folder" up)"
   case "$answer" in "{"*) printf '%s\\n' "$answer"; exit;; esac
 fi
 echo missing

@@ -36,10 +36,12 @@ os.execvp(words[0], words)
 """
 RUN = """
 import asyncio, json, sys
-from jupyter_tpu.on_host.agent.daemon import runs
+from jupyter_tpu.on_host.agent.daemon import keeper_starter, runs
 from jupyter_tpu.on_host.agent.protocol import paths, requests, run_client
 shorter = "run_keeper.GRACE_SECONDS = 0.3; run_keeper.fork_keepers()"
-runs.PROGRAM = runs.PROGRAM.replace("run_keeper.fork_keepers()", shorter)
+keeper_starter.PROGRAM = keeper_starter.PROGRAM.replace(
+    "run_keeper.fork_keepers()", shorter
+)
 
 async def run():
     agent = runs.Runs()

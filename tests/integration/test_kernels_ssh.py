@@ -90,7 +90,7 @@ def processes(emulator: Any, kernels_tpu: str) -> Callable[[], list[str]]:
 
 def without_agent(processes: list[str]) -> list[str]:
     """It ends half a minute after its last client has gone without a word."""
-    return [line for line in processes if not line.endswith(" daemon")]
+    return [line for line in processes if not line.endswith((" daemon", " forker"))]
 
 
 #: What libtpu does with the first chip of a host and with its lock.

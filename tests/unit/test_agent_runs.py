@@ -16,6 +16,7 @@ import pytest
 import pytest_asyncio
 from waiting import eventually, until
 
+from jupyter_tpu.on_host.agent.daemon import keeper_starter
 from jupyter_tpu.on_host.agent.daemon import runs as module
 from jupyter_tpu.on_host.agent.daemon.handlers import OperationError, handlers
 from jupyter_tpu.on_host.agent.daemon.runs import Runs
@@ -102,8 +103,8 @@ def shorten(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
     def shorten(name: str) -> None:
         shorter = f"run_keeper.{name} = 0.3; run_keeper.fork_keepers()"
-        program = module.PROGRAM.replace("run_keeper.fork_keepers()", shorter)
-        monkeypatch.setattr(module, "PROGRAM", program)
+        program = keeper_starter.PROGRAM.replace("run_keeper.fork_keepers()", shorter)
+        monkeypatch.setattr(keeper_starter, "PROGRAM", program)
 
     return shorten
 

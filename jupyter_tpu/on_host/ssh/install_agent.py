@@ -6,7 +6,7 @@ import shutil
 import sys
 import tempfile
 
-from ..agent.protocol.paths import base_folder
+from ..agent.protocol.paths import BARE, base_folder
 from ..calls import archive
 
 
@@ -64,4 +64,4 @@ def main():
         goal = unpack(sys.argv[1], sys.stdin.buffer.read())
     except OSError as error:
         sys.exit("errno %d: %s" % (error.errno, error) if error.errno else str(error))
-    os.execv(sys.executable, [sys.executable, goal, "up"])
+    os.execv(sys.executable, [sys.executable, *BARE, goal, "up"])

@@ -17,6 +17,7 @@ import sys
 import time
 
 from ..agent.protocol import requests
+from ..agent.protocol.paths import BARE
 from ..calls import protocol
 from ..calls.archive import zipped
 from ..calls.paths import environment_dir, exclusive_lock, private_dir, write_file
@@ -187,7 +188,7 @@ class OwnDaemon:
 
     def __init__(self, hash, files):
         folder = unpack(hash, zipped(files, 1))
-        command = [sys.executable, folder, "up"]
+        command = [sys.executable, *BARE, folder, "up"]
         run = {"check": True, "env": clean_environment()}
         up = subprocess.run(command, stdout=subprocess.PIPE, **run)
         self._path = json.loads(up.stdout)["socket"]

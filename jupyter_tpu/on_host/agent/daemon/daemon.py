@@ -36,19 +36,19 @@ from .guard_operations import GuardOperations
 from .handlers import OperationError, handlers, handles
 from .homes import HomeFolders
 from .jobs import HostJobs
+from .keeper_starter import KeeperStarter
 from .keepers import ChipsTaken, Keepers, KeeperSilent, StartError
 from .metadata import Announced, follow_announcements
 from .owners import ProcessOwners
 from .runs import Runs
 from .sessions import StoredSessions
+from .single_process import DAEMON_END_SECONDS
 from .status import HostStatus
 from .warm_kernels import WarmKernels
 
 #: Seconds without a connection and without a kernel after which the daemon ends. The client that
 #: had it started needs some to connect if the host or the line is slow.
 IDLE_SECONDS = 30.0
-#: Seconds in which it ends when it is told to, whatever hangs: no other one can start before.
-DAEMON_END_SECONDS = 12.0
 #: What a warm pod kernel has imported on each host.
 POD_IMPORTS = "jax", "jax.experimental.multihost_utils"
 _TOO_LONG = "%s of the daemon on the host is longer than %d MiB."
@@ -65,16 +65,24 @@ class Daemon:
     version: the hash of the agent's sources.
     sources: where they are.
     idle: seconds without a connection and a kernel after which it ends.
+    starter: of the keepers of commands; see `Runs`.
     """
 
-    def __init__(self, run: str, version: str, sources: str, idle: float = IDLE_SECONDS) -> None:
+    def __init__(
+        self,
+        run: str,
+        version: str,
+        sources: str,
+        idle: float = IDLE_SECONDS,
+        starter: Optional[KeeperStarter] = None,
+    ) -> None:
         self.run_folder = run
         self.version = version
         self._idle = idle
         self._connections: "set[asyncio.StreamWriter]" = set()
         self._warm = WarmKernels(sources)
         self._keepers = Keepers(run, sources, self._warm)
-        self._runs = Runs()
+        self._runs = Runs(starter)
         self._jobs = HostJobs(sources)
         self._owners = ProcessOwners(self._keepers, self._jobs, self._runs)
         self._chip_checks = ChipChecks(self._keepers, self._owners)

@@ -5,18 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import os
 import subprocess
 import time
-import uuid
 from typing import Any, Dict, Optional
 
 from ..guard import files
-from ..guard.google import GoogleError, id_of, require_permission
 from ..protocol import requests
 from ..protocol.paths import boot
-from .guard_process import SILENT_SECONDS
 from .handlers import OperationError, handles
-from .single_process import is_silent, living_holder, start_process
+from .single_process import GUARD_SILENT_SECONDS, is_silent, living_holder, start_process
 
 #: Seconds to wait until the guard has seen a change.
 SEEN_SECONDS = 10.0
@@ -63,6 +61,8 @@ class GuardOperations:
     @handles(requests.SetGuardRequest)
     async def _set(self, request: requests.SetGuardRequest) -> requests.GuardAnswer:
         rule = {name: getattr(request, name) for name in _RULE}
+        from ..guard.google import GoogleError, id_of, require_permission  # few hosts have a guard
+
         reads_peers = (request.hosts or 1) > 1
         refused, loop = None, asyncio.get_running_loop()
         try:
@@ -80,7 +80,7 @@ class GuardOperations:
                     problem["reason"], problem["message"], problem["hint"]
                 ) from None
             refused = error.problem
-        number = uuid.uuid4().hex
+        number = os.urandom(16).hex()
         self._start({**rule, "number": number, "sources": self._sources, "keep": None,
                      "host": refused is None, "refused": refused})  # fmt: skip
         return await self._seen("number", number)
@@ -94,7 +94,7 @@ class GuardOperations:
         rule = files.read(files.RULE)
         if rule is None:
             raise OperationError("NOT_FOUND", "The TPU has no guard.")
-        number = uuid.uuid4().hex
+        number = os.urandom(16).hex()
         keep = {"number": number, "seconds": request.seconds}
         self._start({**rule, "keep": keep, "sources": self._sources})
         return await self._seen("keep", number)
@@ -132,7 +132,7 @@ class GuardOperations:
 
     def _ensure_process(self) -> None:
         """Starts the guard unless one runs, which may be that of an earlier daemon."""
-        if not is_silent(files.guard_path(files.LOCK), SILENT_SECONDS):
+        if not is_silent(files.guard_path(files.LOCK), GUARD_SILENT_SECONDS):
             if self._process is not None and self._process.poll() is None:
                 return
             holder = living_holder(files.guard_path(files.LOCK))

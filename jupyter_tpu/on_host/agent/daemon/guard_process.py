@@ -28,7 +28,14 @@ from .homes import HomeFolders
 from .jobs import HostJobs
 from .keepers import Keepers
 from .load import read_sample
-from .single_process import become_single, end_holder, is_silent, living_holder, note_alive
+from .single_process import (
+    GUARD_SILENT_SECONDS,
+    become_single,
+    end_holder,
+    is_silent,
+    living_holder,
+    note_alive,
+)
 
 #: Seconds between two looks at the host, and between two looks for another rule.
 LOOK_SECONDS, RULE_PAUSE = 30.0, 1.0
@@ -38,8 +45,6 @@ STEADY_SECONDS = 20.0
 TAKE_OVER = 30.0
 #: Seconds for Google's answers to one request, with those of the metadata server.
 GOOGLE_SECONDS = 120.0
-#: Seconds without a look after which another guard takes the place of one that hangs.
-SILENT_SECONDS = 600.0
 #: Seconds in which the process ends when its rule is gone.
 END_SECONDS = 10.0
 #: What of a rule is read at once when it changes.
@@ -61,7 +66,7 @@ def run_guard(sources: str) -> int:
     while not become_single(lock, sources=sources):
         holder = living_holder(lock)
         same = holder is not None and holder.get("sources") == sources
-        if same and is_silent(lock, SILENT_SECONDS):
+        if same and is_silent(lock, GUARD_SILENT_SECONDS):
             deadline = 0.0
         elif same or not _is_mine(files.read(files.RULE), sources):
             return 0

@@ -35,9 +35,9 @@ from .keepers import (
     START_SECONDS,
     StartError,
     kill_process,
-    last_line,
     require_free_disk,
 )
+from .single_process import last_line
 
 #: So many jobs that have ended are kept, and so many bytes of their output.
 ENDED_JOBS, ENDED_BYTES = 200, 4 << 30

@@ -30,6 +30,7 @@ from ..protocol.processes import is_alive, signal_process, start_time
 from ..protocol.records import KernelReport
 from ..protocol.requests import KernelFate
 from ..protocol.timeouts import cancel_all, with_timeout
+from .single_process import last_line
 from .warm_kernels import WarmKernels
 
 #: Seconds for a keeper to start listening, and to answer a query or to end.
@@ -367,13 +368,3 @@ def require_free_disk(folder: str) -> None:
     with tempfile.TemporaryFile(dir=folder) as file:
         file.write(bytes(NEEDED_DISK_BYTES))
         file.flush()
-
-
-def last_line(path: str) -> str:
-    """The last line of a log, where Python prints the error; "" if there is none."""
-    try:
-        with open(path, errors="replace") as log:
-            lines = log.read()[-4000:].strip().splitlines()
-    except OSError:
-        return ""
-    return lines[-1] if lines else ""

@@ -8,12 +8,13 @@ cloud.google.com/compute/docs/metadata/querying-metadata#waitforchange.
 from __future__ import annotations
 
 import asyncio
-import http.client
+import socket
 import threading
 import time
 from typing import Any, Callable, Dict, Optional, Tuple
 
-from ..guard.google import direct_opener, metadata_request
+from ..protocol.metadata_server import FLAVOR, metadata_url
+from ..serving.http_check import split_answer
 
 MAINTENANCE, PREEMPTION = "maintenance", "preemption"
 #: The keys of the metadata server that announce each, the graver one first, and what they say while
@@ -48,8 +49,8 @@ class Announced:
 WAIT_SECONDS, ANSWER_GRACE = 300, 30.0
 #: Seconds until the next attempt, which double: a machine may have no metadata server at all.
 RETRY_SECONDS, LONGEST_RETRY_SECONDS = 1.0, 600.0
-#: Bytes of an answer that are read.
-MOST_BYTES = 1000
+#: Bytes of a value that are read, and of an answer.
+MOST_BYTES, MOST_ANSWER_BYTES = 1000, 16 << 10
 
 
 def follow_announcements(noted: Callable[[str, str], None]) -> None:
@@ -68,7 +69,7 @@ def _follow(key: str, loop: asyncio.AbstractEventLoop, noted: Callable[[str, str
     while not loop.is_closed():
         try:
             value, etag = _ask(key, etag)
-        except (OSError, ValueError, http.client.HTTPException):
+        except (OSError, ValueError):
             time.sleep(pause)
             etag, pause = "", min(2 * pause, LONGEST_RETRY_SECONDS)
             continue
@@ -87,8 +88,22 @@ def _ask(key: str, etag: str) -> Tuple[str, str]:
     path = "instance/" + key
     if etag:
         path += "?wait_for_change=true&timeout_sec=%d&last_etag=%s" % (WAIT_SECONDS, etag)
-    timeout = WAIT_SECONDS + ANSWER_GRACE
-    with direct_opener().open(metadata_request(path), timeout=timeout) as answer:
-        if answer.headers.get("Metadata-Flavor") != "Google":
-            raise ValueError("this is not the metadata server")
-        return answer.read(MOST_BYTES).decode(errors="replace"), answer.headers.get("ETag") or ""
+    head, value = _get(metadata_url(path))
+    status, *lines = head.decode("latin-1").split("\r\n")
+    headers = {name.lower(): text.strip() for name, _, text in (x.partition(":") for x in lines)}
+    if status.split(" ")[1:2] != ["200"] or FLAVOR.lower() not in head.decode("latin-1").lower():
+        raise ValueError("this is not the metadata server")
+    return value[:MOST_BYTES].decode(errors="replace"), headers.get("etag", "")
+
+
+def _get(url: str) -> Tuple[bytes, bytes]:
+    """The head and the content of an answer: `http.client` needs 2 MB of memory."""
+    place, _, path = url.partition("://")[2].partition("/")
+    name, _, port = place.partition(":")
+    request = "GET /%s HTTP/1.1\r\nHost: %s\r\n%s\r\nConnection: close\r\n\r\n"
+    timeout, answer = WAIT_SECONDS + ANSWER_GRACE, bytearray()
+    with socket.create_connection((name, int(port or 80)), timeout) as connection:
+        connection.sendall((request % (path, place, FLAVOR)).encode())
+        while len(answer) < MOST_ANSWER_BYTES and (data := connection.recv(MOST_ANSWER_BYTES)):
+            answer += data
+    return split_answer(bytes(answer))

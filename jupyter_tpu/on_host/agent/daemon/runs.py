@@ -8,20 +8,16 @@ request. Then the client asks the keeper.
 
 from __future__ import annotations
 
-import array
 import asyncio
 import base64
 import contextlib
 import os
 import socket
-import subprocess
-import sys
-import threading
 import time
 from typing import Any, Dict, List, NamedTuple, Optional
 
-from ..protocol import requests, umask
-from ..protocol.paths import agent_folder, run_folder, run_socket
+from ..protocol import requests
+from ..protocol.paths import run_folder, run_socket
 from ..protocol.records import RunEnd
 from ..protocol.run_client import (
     LATE_SECONDS,
@@ -33,6 +29,7 @@ from ..protocol.run_client import (
 )
 from ..protocol.timeouts import with_timeout
 from .handlers import OperationError, handles
+from .keeper_starter import KeeperStarter, executed
 
 #: Seconds that a start waits for output; and if the client has input, which would wait, too.
 OUTPUT_SECONDS, WAIT_INPUT = 2.0, 0.05
@@ -40,12 +37,6 @@ OUTPUT_SECONDS, WAIT_INPUT = 2.0, 0.05
 KEPT_RUNS, RETURN_SECONDS = 32, 300.0
 #: Seconds in which a keeper says that it is there.
 START_SECONDS = 10.0
-#: Without what a site adds, and without the modules that `__main__` imports: it begins sooner.
-PROGRAM = (
-    "import sys; sys.path.insert(0, sys.argv[1]); from {} import run_keeper; "
-    "run_keeper.fork_keepers()"
-)
-_KEEPER = __name__.rpartition(".daemon.")[0] + ".keeper"
 
 
 class _End(NamedTuple):
@@ -57,12 +48,15 @@ class _End(NamedTuple):
 
 
 class Runs:
-    """The runs of this host, and what handles requests about them."""
+    """The runs of this host, and what handles requests about them.
 
-    def __init__(self) -> None:
+    starter: of their keepers; None: one is started for the first command.
+    """
+
+    def __init__(self, starter: Optional[KeeperStarter] = None) -> None:
         self._ends: Dict[str, _End] = {}  # the oldest first
         self._starting: Dict[str, asyncio.Lock] = {}  # one start of a run at a time
-        self._starter: Optional[socket.socket] = None  # to the process that starts keepers
+        self._starter = starter
 
     def awaited(self, leaving: Any = None) -> bool:
         """Whether a client may come back for an end, one other than that which is *leaving*."""
@@ -152,32 +146,12 @@ class Runs:
 
     def _launch(self) -> socket.socket:
         """A connection to a new keeper."""
-        ours, theirs = socket.socketpair()
-        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [theirs.fileno()]))]
-        with theirs:
-            with contextlib.suppress(OSError):  # it was killed
-                if self._starter is not None:
-                    self._starter.sendmsg([b"."], rights)
-                    return ours
-            self._starter = _starter()
-            self._starter.sendmsg([b"."], rights)
-        return ours
-
-
-def _starter() -> socket.socket:
-    """A connection to a process that starts keepers, and ends when this is closed."""
-    ours, theirs = socket.socketpair()
-    with theirs:
-        process = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", PROGRAM.format(_KEEPER), agent_folder()],
-            stdin=theirs.fileno(),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-            **umask.of_login(),
-        )
-    threading.Thread(target=process.wait, daemon=True).start()
-    return ours
+        if self._starter is not None:
+            with contextlib.suppress(OSError):
+                return self._starter.start()
+            self._starter.close()  # it was killed
+        self._starter = executed()
+        return self._starter.start()
 
 
 async def _connected(id: str) -> Optional[RunClient]:

@@ -18,11 +18,16 @@ from typing import Any, Dict, Optional
 
 from ..protocol import umask
 from ..protocol.json_file import read_json
+from ..protocol.paths import BARE
 from ..protocol.process_env import without_allocator
 from ..protocol.processes import is_alive, signal_process, start_time
 
 #: A process begins its log anew above this size, bytes.
 LONGEST_LOG = 1 << 20
+#: Seconds in which the daemon ends when it is told to, whatever hangs: no other can start before.
+DAEMON_END_SECONDS = 12.0
+#: Seconds without a look after which another guard takes the place of one that hangs.
+GUARD_SILENT_SECONDS = 600.0
 #: Seconds for a killed process to be gone; one in a system call that hangs never is.
 KILLED_SECONDS = 5.0
 
@@ -31,7 +36,7 @@ def start_process(sources: str, role: str, log_path: str) -> "subprocess.Popen[b
     """Starts one, in a session of its own. It adds to its log, which a living one may write to."""
     with open(log_path, "ab") as log:
         return subprocess.Popen(
-            [sys.executable, sources, role],
+            [sys.executable, *BARE, sources, role],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -103,3 +108,13 @@ def _is_locked(path: str) -> bool:
         except BlockingIOError:
             return True
     return False
+
+
+def last_line(path: str) -> str:
+    """The last line of a log, where Python prints the error; "" if there is none."""
+    try:
+        with open(path, errors="replace") as log:
+            lines = log.read()[-4000:].strip().splitlines()
+    except OSError:
+        return ""
+    return lines[-1] if lines else ""

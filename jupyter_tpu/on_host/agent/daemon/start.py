@@ -1,24 +1,36 @@
-"""Starting the daemon where it is needed: the roles ``up``, ``daemon``, ``guard``."""
+"""Starting the daemon where it is needed: the roles ``up``, ``daemon``, ``guard``.
+
+Each role loads what it needs itself: ``up`` runs at every reconnect, and only looks.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import os
 import socket
+import sys
 import time
+import traceback
 
+from ..protocol.light_asyncio import light_asyncio
 from ..protocol.paths import agent_folder, run_folder
-from .daemon import DAEMON_END_SECONDS, IDLE_SECONDS, Daemon
-from .keepers import last_line
-from .single_process import become_single, end_holder, living_holder, start_process
+from .single_process import (
+    DAEMON_END_SECONDS,
+    become_single,
+    end_holder,
+    last_line,
+    living_holder,
+    start_process,
+)
 
 #: Seconds for the daemon to answer; on a host whose processors are all busy it needs many.
 START_SECONDS = 40.0
 #: Seconds for its hello, and those after which one that runs and does not say it is ended: longer
 #: than an end takes.
 HELLO_SECONDS, SILENT_SECONDS = 5.0, DAEMON_END_SECONDS + 3.0
+#: The exit code of a daemon whose files, or Python's, are damaged.
+DAMAGED = 4
 _FILES = ".sock", ".log", ".lock"
 
 
@@ -32,6 +44,9 @@ def start_daemon() -> int:
         code = daemon.poll() if daemon is not None else 0
         if code or time.monotonic() > deadline:
             problem = last_line(log_path) if code else "no answer for %.0f s" % START_SECONDS
+            if code == DAMAGED:
+                print(problem, file=sys.stderr)  # who asks for it installs it again
+                return DAMAGED
             print(json.dumps({"reason": "INTERNAL", "message": problem or "exit code %s" % code}))
             return 1
         holder = living_holder(lock_path)
@@ -50,6 +65,9 @@ def start_daemon() -> int:
 
 def run_daemon() -> int:
     """The daemon's main: one per user and version."""
+    from . import keeper_starter
+
+    starter = keeper_starter.forked()  # before this loads more, and has the lock
     run, version = run_folder(), _version()
     path, _, lock_path = (os.path.join(run, version + end) for end in _FILES)
     if not become_single(lock_path):
@@ -57,9 +75,16 @@ def run_daemon() -> int:
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
 
+    try:
+        asyncio = light_asyncio()
+        from .daemon import IDLE_SECONDS, Daemon
+    except Exception:
+        traceback.print_exc()
+        return DAMAGED
+
     async def serve() -> None:
         idle = float(os.environ.get("JUPYTER_TPU_AGENT_IDLE", IDLE_SECONDS))
-        await Daemon(run, version, agent_folder(), idle).run(path)
+        await Daemon(run, version, agent_folder(), idle, starter).run(path)
 
     asyncio.run(serve())
     return 0

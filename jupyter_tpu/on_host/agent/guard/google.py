@@ -19,13 +19,14 @@ import urllib.error
 import urllib.request
 from typing import Any, Dict, List, Optional, Tuple
 
+from ..protocol.metadata_server import FLAVOR, metadata_url
+
 #: Seconds for one answer.
 REQUEST_TIMEOUT = 20.0
 #: The label of a group of instances that says which TPU it is (`OPERATION_LABEL`).
 _LABEL = "jupyter-tpu-operation"
 #: What reading an answer raises that breaks off or is none.
 _BROKEN = (OSError, ValueError, http.client.HTTPException)
-_METADATA = "http://%s/computeMetadata/v1/%s"
 #: Where a host publishes what it is busy with.
 _NAMESPACE, _KEY = "jupyter-tpu", "guard"
 
@@ -216,8 +217,7 @@ def _no_metadata(error: Exception) -> GoogleError:
 
 def metadata_request(path: str) -> urllib.request.Request:
     """Asks this VM's metadata server for *path*."""
-    host = os.environ.get("GCE_METADATA_HOST", "metadata.google.internal")
-    return urllib.request.Request(_METADATA % (host, path), headers={"Metadata-Flavor": "Google"})
+    return urllib.request.Request(metadata_url(path), headers=dict([FLAVOR.split(": ")]))
 
 
 def _read(request: urllib.request.Request, direct: bool) -> Dict[str, Any]:

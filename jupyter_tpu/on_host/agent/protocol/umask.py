@@ -16,6 +16,12 @@ def make_private() -> None:
     _login = os.umask(0o077)
 
 
+def restore() -> None:
+    """Gives this process the umask of the login again."""
+    if _login is not None:
+        os.umask(_login)
+
+
 def of_login() -> Dict[str, Any]:
     """The parameter of `subprocess` that gives a process the umask that this one had before."""
     if _login is None:

@@ -92,10 +92,13 @@ class HttpCheck:
 
     def body(self) -> Tuple[bytes, bool]:
         """The content of the answer, and whether all of it was read."""
-        head, _, body = bytes(self._received).partition(b"\r\n\r\n")
-        if b"transfer-encoding: chunked" in head.lower():
-            body = _joined(body)
-        return body, len(self._received) <= self._limit
+        return split_answer(bytes(self._received))[1], len(self._received) <= self._limit
+
+
+def split_answer(answer: bytes) -> Tuple[bytes, bytes]:
+    """The head and the content of a whole answer, or of its beginning."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    return head, _joined(body) if b"transfer-encoding: chunked" in head.lower() else body
 
 
 def _joined(chunks: bytes) -> bytes:
