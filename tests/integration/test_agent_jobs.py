@@ -371,7 +371,8 @@ async def test_a_job_is_failed_only_if_the_host_has_not_got_it(host, tmp_path):
     store = await Store.open(tmp_path / "fleet.sqlite", "google")
     records, answers = JobRecords(store, lambda _id: None), Answers(host)
     desired = DesiredState(store, lambda _name: None)
-    follower = JobFollower(records, answers, desired, ObservedState(), SimpleNamespace())
+    none: Any = SimpleNamespace()
+    follower = JobFollower(records, answers, desired, ObservedState(), none, none)
 
     async def started(id: str, code: str, **more: Any) -> HostJob:
         request = StartJob(command=[sys.executable, "-c", code], **more)

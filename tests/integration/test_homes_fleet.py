@@ -108,6 +108,10 @@ def test_a_bucket_that_refuses_is_named_and_a_stop_that_needs_it_does_not_happen
     for folder in ("../x", "/etc", ".jupyter-tpu", "~"):
         with pytest.raises(urllib.error.HTTPError):
             server.tpu("POST", f"tpus/{TPU}/home", {"place": place, "folders": [folder]})
+        wrong = {"place": place, "folders": [folder]}
+        body = {"name": "never", "type": "v5litepod-1", "zone": ZONE, "home": wrong}
+        with pytest.raises(urllib.error.HTTPError):
+            server.tpu("POST", "tpus", body)
 
 
 def test_a_save_that_is_killed_leaves_what_was_there_and_the_next_one_goes_on(
@@ -153,7 +157,14 @@ def test_an_announced_preemption_saves_without_a_server_and_forget_leaves_nothin
     node = f"projects/{emulator.state.project}/locations/{ZONE}/nodes/{TPU}"
     faults("preempt", node=node, seconds=3600)
     manifest = f"homes/home/{emulator.state.project}/manifests/{TPU}.json"
-    until(lambda: manifest in objects(), 60, lambda: str(objects()))
+
+    def why() -> str:
+        server.start()
+        until(lambda: server.tpu("GET", f"tpus/{TPU}")["connection"] == "connected", 120)
+        files = "cat ~/.jupyter-tpu/home/*.json; tail -n 40 ~/.jupyter-tpu/run/*.log; ps aux"
+        return f"{objects()} {home(server)} {shell(server, files)}"
+
+    until(lambda: manifest in objects(), 60, why)
     server.start()
     until(lambda: server.tpu("GET", f"tpus/{TPU}")["connection"] == "connected", 120)
     until(lambda: home(server)["saved"])

@@ -171,6 +171,7 @@ class Server:
             self.connect,
             guard.follow,
             lambda *_: None,
+            lambda *_: None,
             EnvironmentDefaults(),
         )
         work: Any = SimpleNamespace(require_confirmation=nothing, shut_down_kernels=nothing)
@@ -179,7 +180,7 @@ class Server:
         sessions: Any = SimpleNamespace(  # of no TPU
             plan=lambda *_, **__: None, save=nothing, chosen=lambda _: None
         )
-        self.power = PowerService(core, work, grants, owners, GuardStops(core), sessions)
+        self.power = PowerService(core, work, grants, owners, GuardStops(core), sessions, sessions)
         self.operations = OperationService(core, grants)
         self.hunts = HuntService(
             with_parts(idle, shared=SimpleNamespace(reload=self._reload)),

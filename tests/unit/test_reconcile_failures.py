@@ -144,7 +144,7 @@ async def polling(hosts: Hosts, monitors: Monitors) -> AsyncIterator[TPUFailures
     polled = PolledHosts(hosts)
     core = core_of(connections=hosts, polled=polled, failures=failures)
     monitor: Any = monitors
-    poller = HostPoller(core, *4 * [monitor], ignore, *2 * [lambda name, report: None])
+    poller = HostPoller(core, *4 * [monitor], ignore, *3 * [lambda name, report: None])
     task = asyncio.create_task(poller.run())
     async with asyncio.timeout(20):
         await monitors.enough.wait()

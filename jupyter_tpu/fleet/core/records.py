@@ -186,6 +186,8 @@ class HomeRecord(RecordOfTPU, kw_only=True):
     home: Home
     #: Google's id of the node that has them; "": none has yet.
     node_id: str = ""
+    #: The hash of what that node's host was told; what it says of another setting does not count.
+    told: str = ""
 
     @property
     def id(self) -> str:

@@ -106,6 +106,7 @@ class HomeIndex:
             tpu=name.node,
             home=home or Home(tpu=name.node, zone=name.zone, setting=setting),
             node_id=before.node_id if before is not None and same else "",
+            told=before.told if before is not None and same else "",
         )
         self._keep(record)
         return record.home
@@ -122,7 +123,9 @@ class HomeIndex:
             return
         self.noted[node.name] = setting
         home = structs.replace(current.home, zone=node.name.zone)
-        self._keep(structs.replace(current, zone=node.name.zone, node_id=node.id, home=home))
+        self._keep(
+            structs.replace(current, zone=node.name.zone, node_id=node.id, told=setting, home=home)
+        )
 
     def update(self, name: NodeName, report: Mapping[str, Any] | None) -> None:
         """What host 0 of a TPU says of them; None: nothing was chosen for it."""
@@ -132,7 +135,7 @@ class HomeIndex:
             return
         doing: Any = _DOING.get(report["doing"], "")
         home = structs.replace(record.home, doing=doing, done=report["done"], total=report["total"])
-        if report["outcome"]:
+        if report["outcome"] and report["setting"] == record.told:
             home = _with_outcome(home, outcome_of(report["outcome"]))
         if home != record.home:
             self._keep(structs.replace(record, home=home))

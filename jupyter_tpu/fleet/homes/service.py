@@ -77,10 +77,9 @@ class HomeService:
 
     def choose(self, name: NodeName, request: SetHome) -> Home:
         """The same, for a TPU that is not there yet."""
-        folders = [_folder(one) for one in request.folders] or list(USUAL_FOLDERS)
         setting = HomeSetting(
             place=request.place,
-            folders=list(dict.fromkeys(folders)),
+            folders=chosen_folders(request),
             max_gb=request.max_gb,
             seconds=request.seconds,
         )
@@ -317,6 +316,12 @@ def outcome_lines(outcome: HomeOutcome) -> list[str]:
 def _some(paths: Sequence[str], number: int) -> str:
     more = f" and {number - min(10, len(paths))} more" if number > 10 else ""
     return ", ".join(paths[:10]) + more
+
+
+def chosen_folders(request: SetHome) -> list[str]:
+    """Paths from the home folder, each once. Raises INVALID."""
+    folders = [_folder(one) for one in request.folders] or USUAL_FOLDERS
+    return list(dict.fromkeys(folders))
 
 
 def _folder(text: str) -> str:

@@ -25,6 +25,7 @@ from ..core.known_operations import (
     wanted_by,
 )
 from ..core.operation_records import Belongings, Creation, NodeClaim, OperationRecord, PlanTerms
+from ..homes.service import chosen_folders
 from ..jobs.guard import check_guard, cost_deadline, server_side_limit
 from ..models import (
     ConnectTPU,
@@ -410,7 +411,10 @@ class CreateService:
         if request.sessions is not None:
             self._choose_sessions(name, request.sessions)
         if request.home is not None:
-            self._choose_home(name, request.home)
+            try:
+                self._choose_home(name, request.home)
+            except TPUError as error:  # another TPU of the name has them
+                log.warning("The home folders of %s are not kept: %s", name.node, error)
         if request.connect is not None and name not in self._runner.known.resumable:
             self._connect(name, request.connect, node_id, job, belongings)
 
@@ -428,7 +432,11 @@ def _log_request(name: NodeName, request: CreateTPU, progress: OperationProgress
 
 
 def require_guard(request: CreateTPU) -> None:
-    """Raises INVALID for a guard that the type or tier does not allow."""
+    """Raises INVALID for a guard that the type or tier does not allow, and for home folders that
+    can't be kept.
+    """
+    if request.home is not None:
+        chosen_folders(request.home)
     if request.guard is not None:
         accelerator = known_type(request.type)
         hosts = accelerator.hosts if accelerator else 1

@@ -94,6 +94,8 @@ class HomeFolders:
             state.note_outcome({})
             self._outcome = None
         else:
+            if self._setting is None or state.copy_of(setting) != state.copy_of(self._setting):
+                self._outcome = None  # of another copy
             state.write(state.SETTING, {"setting": setting, "sources": self._sources})
         self._setting, self._saved = setting, ""
         self._changed()
