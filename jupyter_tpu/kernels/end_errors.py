@@ -56,14 +56,16 @@ def gone_error(ending: dict[str, Any] | None) -> TPUError:
         message = (
             "The kernel is no longer on its host. The host was restarted, or the kernel was killed."
         )
-    return TPUError(message, Reason.NOT_FOUND, "Restart the kernel. Its variables are lost.")
+    return TPUError(
+        message, Reason.NOT_FOUND, "Restart the kernel. Variables that were not saved are lost."
+    )
 
 
 def host_rebooted_error() -> TPUError:
     return TPUError(
         "The kernel's host was restarted, which ended the kernel.",
         Reason.NOT_FOUND,
-        "Restart the kernel. Its variables are lost.",
+        "Restart the kernel. Variables that were not saved are lost.",
     )
 
 

@@ -64,7 +64,8 @@ def lab_beside(
     )
     with server:
         yield server, server.connect_tpu(tpu)
-        server.delete_tpu(tpu)
+        if tpu in [one["name"] for one in server.tpu("GET", "tpus")["tpus"]]:
+            server.delete_tpu(tpu)
 
 
 def write_notebook(server: Server, name: str, spec: str, code: str = CODE) -> None:

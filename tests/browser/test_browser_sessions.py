@@ -90,7 +90,7 @@ def test_variables_outlive_their_kernel_their_host_and_their_tpu(page, server, b
     lab.act("small", "Sessions…")
     tpu = page.locator(".jp-tpu-Page:visible")
     tpu.get_by_role("button", name="When variables are saved, and where…").click()
-    dialog.get_by_label("Where").select_option("A bucket")
+    dialog.get_by_label("Where", exact=True).select_option("A bucket")
     dialog.get_by_label("Bucket and folder").fill(bucket)
     dialog.get_by_label("Seconds without a cell").fill("1")
     picture(page, "setting")
@@ -152,6 +152,7 @@ def test_variables_outlive_their_kernel_their_host_and_their_tpu(page, server, b
     picture(page, "interrupted")
     again.click()
     expect(notebook).to_contain_text("again 2016.0", timeout=LONG)
+    expect(page.locator(".Toastify__toast", has_text="Restoring")).to_have_count(0)
     picture(page, "again")
     line.get_by_role("button", name="Dismiss").click()
 

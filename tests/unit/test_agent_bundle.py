@@ -90,6 +90,7 @@ OTHERS = {
     "agent/session/arrays.py": {"jax", "ml_dtypes", "numpy", "tensorstore"},
     "agent/session/pickling.py": {"cloudpickle"},
     "agent/session/placement.py": {"numpy"},
+    "agent/session/plain.py": {"numpy"},
     "agent/session/rebuild.py": {"jax"},
     "agent/session/session.py": {"jax"},
     "agent/session/storage.py": {"tensorstore"},

@@ -25,7 +25,7 @@ from jupyter_tpu.on_host.agent.session.arrays import ArraySet, chunk_shape
 from jupyter_tpu.on_host.agent.session.hosts import OneHost
 from jupyter_tpu.on_host.agent.session.save import SessionReport
 from jupyter_tpu.on_host.agent.session.session import KernelSession
-from jupyter_tpu.on_host.agent.session.storage import SessionError, Storage
+from jupyter_tpu.on_host.agent.session.storage import SessionError, Storage, signature_of
 
 KEY = b"k" * 32
 #: A kernel without a kernel: IPython with the cells of a notebook, and %tpu session.
@@ -396,7 +396,7 @@ def test_a_newer_format_and_damaged_values_are_not_read(tmp_path):
     assert "missing or damaged" in other.restore().reasons["x"]
     manifest, _ = kernel.storage.manifest("s")
     body = json.dumps({**manifest, "format": 99})
-    signed = {"manifest": body, "signature": kernel.storage._signature("s", body)}
+    signed = {"manifest": body, "signature": signature_of("s", body, KEY)}
     (tmp_path / "manifests" / "s.json").write_text(json.dumps(signed))
     with pytest.raises(SessionError, match="newer version of jupyter-tpu"):
         other.restore()

@@ -63,7 +63,7 @@ for cell in json.load(sys.stdin):
     if not shell.run_cell(cell, store_history=True).success:
         sys.exit(1)
 if count > 1:
-    jax._src.distributed.global_state.client.wait_at_barrier("end", 60_000)
+    jax.distributed.shutdown()  # together: a host without host 0 would be aborted
 sys.stdout.flush()
 sys.stderr.flush()
 os._exit(0)
@@ -190,7 +190,7 @@ def test_all_hosts_carry_out_what_is_asked_for_from_outside(tmp_path):
     cells = VARIABLES, ask("a", do="save"), uneven, "x = 1", ask("b", do="save", aside=True)
     for text in run(tmp_path, 2, *cells):
         assert text.count('"state": "saved", ') == 2
-        assert '"hosts": 2' in text, text
+        assert '"hosts": 1' in text, "all hosts see this folder"
     nothing, aside = ask("c", do="save"), ask("d", do="save", aside=True)
     for text in run(tmp_path, 2, nothing, "y = 2", aside):
         assert '"state": "empty"' in text

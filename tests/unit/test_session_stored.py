@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jupyter_tpu.on_host.agent.session import stored
-from jupyter_tpu.on_host.agent.session.storage import FORMAT, SessionError, Storage
+from jupyter_tpu.on_host.agent.session.storage import FORMAT, SessionError, Storage, signature_of
 
 KEY = b"k" * 32
 
@@ -36,9 +36,8 @@ def answer(monkeypatch: Any, capsys: Any, **query: Any) -> dict[str, Any]:
 def test_sessions_are_listed_and_one_that_can_not_be_read_says_why(tmp_path, monkeypatch, capsys):
     saved(tmp_path, "mine")
     saved(tmp_path, "theirs", key=b"x" * 32)
-    storage = Storage(str(tmp_path), KEY)
     body = json.dumps({**manifest(), "format": FORMAT + 1, "version": "9.9"})
-    envelope = {"manifest": body, "signature": storage._signature("newer", body)}
+    envelope = {"manifest": body, "signature": signature_of("newer", body, KEY)}
     (tmp_path / "manifests" / "newer.json").write_text(json.dumps(envelope))
     (tmp_path / "manifests" / "damaged.json").write_text("{")
     listed = answer(monkeypatch, capsys, do="list", place=str(tmp_path))["sessions"]

@@ -24,6 +24,7 @@ class World:
         self.problem = problem
         self.refreshed: list[tuple[NodeName, str]] = []
         self.forgotten: list[tuple[NodeName, str]] = []
+        self.deleted_here: list[str] = []
         self.expired = [self.record]
 
     def retention(self, *reachable: NodeName) -> SessionRetention:
@@ -47,7 +48,11 @@ class World:
             observed=SimpleNamespace(node=lambda name: None),
             desired=SimpleNamespace(connected={OTHER: "n2"}),
         )
-        return SessionRetention(core, index, hosts)
+        computer: Any = SimpleNamespace(delete=self._delete_here)
+        return SessionRetention(core, index, hosts, computer)
+
+    async def _delete_here(self, session: Session) -> None:
+        self.deleted_here.append(session.name)
 
 
 async def test_what_a_tpu_that_is_gone_has_left_in_a_bucket_is_deleted_by_another_one():
@@ -55,6 +60,12 @@ async def test_what_a_tpu_that_is_gone_has_left_in_a_bucket_is_deleted_by_anothe
     await world.retention(OTHER).delete_expired(1e9)
     assert world.refreshed == [(OTHER, PLACE)]
     assert world.forgotten == [(OTHER, "train")]
+
+
+async def test_what_is_on_this_computer_is_deleted_without_a_host():
+    world = World("computer")
+    await world.retention().delete_expired(1e9)
+    assert (world.deleted_here, world.refreshed) == (["train"], [])
 
 
 async def test_nothing_is_deleted_where_no_host_can_say_what_is_there():

@@ -301,7 +301,7 @@ def folder(id: str) -> Path:
 
 @contextlib.asynccontextmanager
 async def _locked(id: str) -> AsyncIterator[None]:
-    """Of all that want to copy it on this computer, one does; the others wait."""
+    """One copy of a session at a time, in all processes of this computer. Others wait."""
     descriptor = os.open(folder(id) / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         while not try_lock(descriptor):  # noqa: ASYNC110 - another process has it
