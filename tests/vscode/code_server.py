@@ -305,7 +305,9 @@ class Window:
 
     def output(self) -> Locator:
         """The outputs of the notebook in front, which are in a frame of a frame."""
-        frame = self.page.locator("iframe.webview.ready:visible").first.content_frame
+        # Those of other notebooks are far outside.
+        front = self.page.locator('.notebookOverlay:not([style*="-50000px"]) iframe.webview.ready')
+        frame = front.first.content_frame
         return frame.locator("#active-frame").content_frame.locator("#container")
 
     def terminal_text(self) -> str:
@@ -349,17 +351,21 @@ class Notebook:
         expect(self.page.locator(".codicon-notebook-stop:visible").first).to_be_visible()
 
     def save(self) -> list[dict[str, Any]]:
-        """Saves it, and gives the cells that its file has then."""
+        """Saves it, and gives the cells that its file has then. While a cell runs, that is what it
+        had printed.
+        """
         dirty = self.page.locator(".tabs-container .tab.active.dirty")
+        runs = self.page.locator(".codicon-notebook-stop:visible")
 
         def saved() -> bool:
+            before = self.path.stat().st_mtime_ns
             self.page.locator(".tab.active").click()
             self.page.keyboard.press("Control+s")
-            try:  # a large one is written for seconds, and a key may go elsewhere
-                expect(dirty).to_have_count(0, timeout=10_000)
-            except AssertionError:
-                return False
-            return not comes(dirty, 1)
+            # A large one is written for seconds, and a key may go elsewhere.
+            with contextlib.suppress(AssertionError):
+                until(lambda: self.path.stat().st_mtime_ns != before and self.cells(), 10)
+                return runs.count() > 0 or not comes(dirty, 1)
+            return False
 
         until(saved, 60)
         return self.cells()

@@ -123,6 +123,8 @@ def open_window(
     OUT.mkdir(exist_ok=True)
     name = re.sub(r"\W+", "-", request.node.name).strip("-")
     for number, window in enumerate(windows):
+        if window.page.is_closed():
+            continue
         window.page.screenshot(path=OUT / f"{name}-{number}.png")
 
 

@@ -199,7 +199,7 @@ class ClientFeed:
     async def _feed(self) -> None:
         while True:
             while self._replays:
-                await self._replay(*self._replays.popleft())
+                await self._replay()
             entries = await self._read(self._reader)
             if not entries:
                 await self._woken.wait()
@@ -220,27 +220,44 @@ class ClientFeed:
             self._woken.clear()
         return self._kernel.journal.read(reader, self._batch) if reader is not None else []
 
-    async def _replay(self, request: ExecuteRequest, after: int) -> None:
-        """Sends the output of one request after number *after*, up to the client's position."""
+    async def _replay(self) -> None:
+        """Sends the output of the requests that are to be repeated, up to the client's position.
+
+        In one pass: a new page asks for all cells of a long queue, whose requests were recorded
+        before any output.
+        """
         assert self._reader is not None
-        mark, end = request.id.encode(), self._reader.number
+        replays, end = list(self._replays), self._reader.number
+        self._replays.clear()
+        starts: dict[str, int] = {}
+        for request, after in replays:
+            start = max(request.first, after + 1)
+            starts[request.id] = min(start, starts.get(request.id, start))
+        only = next(iter(starts)).encode() if len(starts) == 1 else b""  # found without decoding
 
         def belongs(entry: JournalRecord) -> bool:
             at = messages.find_delimiter(entry.parts)
-            if entry.number >= end or mark not in entry.parts[at + messages.PARENT]:
+            if entry.number >= end or only not in entry.parts[at + messages.PARENT]:
+                return False
+            try:
+                parent = messages.decode_part(entry.parts, messages.PARENT).get("msg_id")
+            except ValueError:
+                return False
+            if entry.number < starts.get(str(parent), end):
                 return False
             return entry.channel != STDIN or self._kernel.is_open(entry.parts)
 
-        reader = self._kernel.journal.reader(max(request.first, after + 1))
+        reader = self._kernel.journal.reader(min(starts.values()))
         while reader.number < end and (entries := await self._read(reader)):
             for message, stored in self._messages(entries, belongs):
                 if message.last < self._kernel.record.launched:
                     self._set_session(message.parts)
                 self._deliver(message, stored, replayed=True)
             await asyncio.sleep(0)
-        if request.filler == self._client:
-            self._kernel.set_repeated(request)
-        self._notify_page({"replayed": request.id})
+        for request, _ in replays:
+            if request.filler == self._client:
+                self._kernel.set_repeated(request)
+            self._notify_page({"replayed": request.id})
         self._send_running()
 
     def _set_session(self, parts: list[bytes]) -> None:

@@ -25,6 +25,8 @@ export interface IRunOptions {
   takenUp?: { started?: number };
   /** It has begun (milliseconds since 1970). */
   onStart: (time: number) => void;
+  /** All that it has to show is shown, but for what comes late. Not called if it is abandoned. */
+  onEnd: () => void;
 }
 
 export class CellRun {
@@ -142,6 +144,7 @@ export class CellRun {
     this._success = success;
     this._endTime = this._ended;
     this._end();
+    this._options.onEnd();
   }
 
   private _end(): void {

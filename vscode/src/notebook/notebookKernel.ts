@@ -8,13 +8,13 @@ import { Failure } from '../../../labextension/src/rest/failure';
 import { failureLine } from '../../../labextension/src/rest/failureText';
 import { explanation } from '../explanation';
 import { Session } from '../session';
-import { CellRun } from './cellRun';
-import { GoneCells, GoneRun } from './goneCells';
+import { CellRuns } from './cellRuns';
+import { GoneCells } from './goneCells';
 import { InputBoxes } from './inputBoxes';
-import { IOfferedRequest, JournalSocket } from './journalSocket';
+import { JournalSocket } from './journalSocket';
 import { KernelWidgets } from './kernelWidgets';
 import { setMetadata } from './notebookMetadata';
-import { cellId, cellOf, hashOf, RunStore } from './runStore';
+import { RunStore } from './runStore';
 import { runningKernel, startKernel } from './sessions';
 import { WidgetPages } from './widgetPages';
 import { createMessage, IHeader, IMessage } from './wire';
@@ -42,9 +42,20 @@ export class NotebookKernel implements vscode.Disposable {
     readonly notebook: vscode.NotebookDocument,
     /** The name of the kernelspec. */
     readonly kernelspec: string,
-    private _controller: vscode.NotebookController,
+    controller: vscode.NotebookController,
     private _services: INotebookServices
   ) {
+    const { gone, setEarlier, store } = _services;
+    this._cells = new CellRuns({
+      notebook,
+      controller,
+      client: this._client,
+      store,
+      gone,
+      setEarlier,
+      socket: () => this._socket,
+      onChange: () => this._changed.fire()
+    });
     this._inputs = new InputBoxes(this._name, this._client, message =>
       this._socket?.send(message)
     );
@@ -55,7 +66,7 @@ export class NotebookKernel implements vscode.Disposable {
       send: message => this._socket?.deliver(message),
       request: message => this._request(message)
     });
-    const kernel = _services.store.kernel(notebook.uri);
+    const kernel = store.kernel(notebook.uri);
     if (kernel) {
       this._open(kernel);
     } else {
@@ -67,7 +78,7 @@ export class NotebookKernel implements vscode.Disposable {
   dispose(): void {
     this.disconnect();
     this.widgets.reset();
-    this._runs.forEach(run => run instanceof CellRun && run.abandon());
+    this._cells.abandonAll();
   }
 
   /** The window is closed: what its cells show is not changed any more. */
@@ -97,14 +108,7 @@ export class NotebookKernel implements vscode.Disposable {
     if (!this._socket.isConnected) {
       return 'reconnecting';
     }
-    return this._isBusy || this._isRunning ? 'busy' : 'idle';
-  }
-
-  /** Cells run, or wait for others: perhaps those of another window. */
-  private get _isRunning(): boolean {
-    return [...this._runs.values()].some(
-      run => run instanceof CellRun && !run.isOver
-    );
+    return this._isBusy || this._cells.areActive ? 'busy' : 'idle';
   }
 
   /** The server was found, perhaps at another address, or is gone. */
@@ -118,27 +122,15 @@ export class NotebookKernel implements vscode.Disposable {
 
   /** Runs cells in order. They also run when this window is gone. */
   async execute(cells: vscode.NotebookCell[]): Promise<void> {
-    const runs = cells.flatMap(cell => this._run(cell) ?? []);
+    const runs = this._cells.create(cells);
     try {
       await this._started();
     } catch (error) {
       this._explain(error);
-      for (const run of runs) {
-        run.fail();
-        this._forget(run);
-      }
+      this._cells.discard(runs);
       return;
     }
-    for (const run of runs) {
-      const { id, cell } = run;
-      const stored = {
-        cell: run.request!.metadata.cellId as string,
-        index: cell.index,
-        hash: hashOf(run.request!.content.code)
-      };
-      this._services.store.set(this.notebook.uri, id, stored);
-      this._socket!.execute(run.request!);
-    }
+    this._cells.send(runs);
   }
 
   async interrupt(): Promise<void> {
@@ -186,28 +178,8 @@ export class NotebookKernel implements vscode.Disposable {
   }
 
   /** Cells have come or gone. */
-  cellsChanged({
-    addedCells,
-    removedCells
-  }: vscode.NotebookDocumentContentChange): void {
-    for (const run of this._runs.values()) {
-      if (
-        run instanceof CellRun &&
-        removedCells.includes(run.cell) &&
-        !run.isOver
-      ) {
-        this._lose(run);
-      }
-    }
-    for (const cell of addedCells) {
-      const id = cellId(cell);
-      const request =
-        id && [...this._lost].find(([, lost]) => lost === id)?.[0];
-      if (request) {
-        this._lost.delete(request);
-        this._takeUp(request, cell);
-      }
-    }
+  cellsChanged(changes: readonly vscode.NotebookDocumentContentChange[]): void {
+    this._cells.cellsChanged(changes);
   }
 
   // ---- the kernel
@@ -266,8 +238,14 @@ export class NotebookKernel implements vscode.Disposable {
       },
       {
         onMessage: message => this._receive(message),
-        onOffer: requests => this._takeUpOffered(requests),
-        onUnknown: (request, hadIt) => this._handleUnknown(request, hadIt),
+        onOffer: requests => {
+          const count = this._cells.takeUpOffered(requests);
+          this._services.log(
+            `${this._name}: ${requests.length} requests are offered, of ${count} cells`
+          );
+        },
+        onUnknown: (request, hadIt) =>
+          this._cells.handleUnknown(request, hadIt),
         onAnswered: input => this._inputs.close(input),
         onConnection: () => {
           const state = this._socket?.isConnected ? 'connected' : 'lost';
@@ -304,6 +282,11 @@ export class NotebookKernel implements vscode.Disposable {
 
   /** There is no such kernel any more. */
   private _close(): void {
+    if (this._cells.areActive) {
+      void vscode.window.showWarningMessage(
+        trans.__('The kernel of %1 was shut down while a cell ran.', this._name)
+      );
+    }
     this._endAll();
     this._socket?.dispose();
     this._socket = undefined;
@@ -347,160 +330,13 @@ export class NotebookKernel implements vscode.Disposable {
     }
   }
 
-  // ---- cells
-
-  /** Null: there is nothing to run. */
-  private _run(cell: vscode.NotebookCell): CellRun | null {
-    const code = cell.document.getText();
-    this._services.setEarlier(cell, false);
-    if (!code.trim()) {
-      const execution = this._controller.createNotebookCellExecution(cell);
-      execution.start();
-      void execution.clearOutput();
-      execution.end(undefined);
-      return null;
-    }
-    const request = createMessage(
-      'execute_request',
-      this._client,
-      {
-        code,
-        silent: false,
-        store_history: true,
-        user_expressions: {},
-        allow_stdin: true,
-        stop_on_error: true
-      },
-      { metadata: {} }
-    );
-    const id = request.header.msg_id;
-    request.metadata.cellId = cellId(cell) ?? id;
-    return this._add(id, cell, { request });
-  }
-
-  /** Throws if the cell can't be executed. */
-  private _add(
-    id: string,
-    cell: vscode.NotebookCell,
-    options: { request?: IMessage; takenUp?: { started?: number } }
-  ): CellRun {
-    const { store } = this._services;
-    const run = new CellRun({
-      ...options,
-      id,
-      cell,
-      createExecution: () => this._controller.createNotebookCellExecution(cell),
-      onStart: started => store.change(this.notebook.uri, id, { started })
-    });
-    // Output of threads of an earlier run does not belong to this one.
-    for (const [other, one] of this._runs) {
-      if (one instanceof CellRun && one.cell === cell) {
-        this._runs.delete(other);
-      }
-    }
-    this._runs.set(id, run);
-    this._changed.fire();
-    return run;
-  }
-
-  private _forget(run: CellRun): void {
-    this._runs.delete(run.id);
-    this._socket?.forget(run.id);
-    this._changed.fire();
-  }
-
-  private _takeUpOffered(requests: IOfferedRequest[]): void {
-    const runs = this._services.store.runs(this.notebook.uri);
-    const cells = new Map<vscode.NotebookCell, IOfferedRequest>();
-    const missed = requests.filter(
-      ({ id }) => !this._runs.has(id) && !runs[id]?.saved
-    );
-    for (const request of missed) {
-      const cell = cellOf(this.notebook, request.cell, runs[request.id]);
-      if (cell) {
-        cells.set(cell, request); // the last one counts
-      } else if (request.cell) {
-        this._lost.set(request.id, request.cell);
-        this._show(request.id, request.code);
-      }
-    }
-    this._services.log(
-      `${this._name}: ${requests.length} requests are offered, of ${cells.size} cells`
-    );
-    for (const [cell, { code, count, id }] of cells) {
-      const stored = runs[id];
-      const isShown =
-        count !== null &&
-        cell.executionSummary?.executionOrder === count &&
-        (!stored || stored.ended);
-      if (!isShown) {
-        this._takeUp(id, cell, code);
-      }
-    }
-  }
-
-  /** Shows a request in a cell, from its beginning. */
-  private _takeUp(id: string, cell: vscode.NotebookCell, code?: string): void {
-    const { setEarlier, store } = this._services;
-    const stored = store.runs(this.notebook.uri)[id];
-    const text = cell.document.getText();
-    const hash = stored?.hash ?? (code ? hashOf(code) : '');
-    try {
-      this._add(id, cell, { takenUp: { started: stored?.started } });
-    } catch {
-      return; // it runs already
-    }
-    setEarlier(cell, !!hash && hash !== hashOf(text));
-    store.set(this.notebook.uri, id, {
-      cell: cellId(cell) ?? id,
-      index: cell.index,
-      hash: hash || hashOf(text),
-      started: stored?.started
-    });
-    this._socket!.follow(id);
-  }
-
-  /** The cell of a request was deleted. It is taken up again if the cell comes back. */
-  private _lose(run: CellRun): void {
-    const stored = this._services.store.runs(this.notebook.uri)[run.id];
-    run.abandon();
-    this._lost.set(run.id, stored?.cell ?? '');
-    this._show(run.id, run.cell.document.getText());
-    this._changed.fire();
-  }
-
-  /** Shows a request that has no cell. */
-  private _show(id: string, code: string): void {
-    const { gone, store } = this._services;
-    this._runs.set(id, gone.add(this.notebook.uri, code));
-    if (!store.runs(this.notebook.uri)[id]) {
-      const unknown = { cell: '', index: -1, hash: hashOf(code) };
-      store.set(this.notebook.uri, id, unknown);
-    }
-    this._socket!.follow(id);
-  }
-
   /** The kernel has restarted, or is gone: nothing that was sent is answered. */
   private _endAll(): void {
     this._isBusy = false;
     this._inputs.dispose();
     this._asked.clear();
     this.widgets.reset();
-    for (const run of this._runs.values()) {
-      if (run instanceof CellRun && !run.isOver) {
-        run.fail();
-        this._end(run.id);
-      }
-    }
-    this._runs.clear();
-  }
-
-  /** What a request had to show is shown. */
-  private _end(request: string, isGone = false): void {
-    this._socket?.forget(request);
-    // The output of a cell that is gone is shown once.
-    const fields = { ended: true, ...(isGone ? { saved: true } : {}) };
-    this._services.store.change(this.notebook.uri, request, fields);
+    this._cells.endAll();
   }
 
   // ---- messages
@@ -519,8 +355,10 @@ export class NotebookKernel implements vscode.Disposable {
     if (channel === 'iopub' && header.msg_type === 'status') {
       this._noteStatus(header, content.execution_state);
     }
-    if (header.msg_type === 'execute_input' && !this._runs.has(parent)) {
-      this._showOthers(message);
+    if (
+      header.msg_type === 'execute_input' &&
+      this._cells.takeUpOthers(message)
+    ) {
       return;
     }
     const asked = this._asked.get(parent);
@@ -533,24 +371,11 @@ export class NotebookKernel implements vscode.Disposable {
       return;
     }
     if (header.msg_type === 'update_display_data') {
-      const { data, metadata, transient } = content;
-      for (const run of this._runs.values()) {
-        if (run instanceof CellRun) {
-          run.update(transient?.display_id, data, metadata);
-        }
-      }
-      return;
-    }
-    const run = this._runs.get(parent);
-    if (header.msg_type === 'input_request') {
+      this._cells.update(content);
+    } else if (header.msg_type === 'input_request') {
       this._inputs.ask(message);
-    } else if (run) {
-      const wasOver = run instanceof CellRun && run.isOver;
-      run.receive(message);
-      const isGone = run instanceof GoneRun;
-      if (isGone ? channel === 'shell' : run.isOver && !wasOver) {
-        this._end(parent, isGone);
-      }
+    } else {
+      this._cells.receive(message);
       if (channel === 'shell') {
         this._inputs.closeOf(parent);
       }
@@ -575,31 +400,11 @@ export class NotebookKernel implements vscode.Disposable {
     this._isBusy = state === 'busy';
   }
 
-  /** Another client runs a cell of this notebook. */
-  private _showOthers({ content, metadata, parent_header }: IMessage): void {
-    const { cell: id } = (metadata.jupyter_tpu ?? {}) as { cell?: string };
-    const cell = id && cellOf(this.notebook, id, undefined);
-    if (cell) {
-      this._takeUp(parent_header.msg_id!, cell, content.code);
-    }
-  }
-
-  private _handleUnknown(id: string, hadIt: boolean): void {
-    const run = this._runs.get(id);
-    if (run instanceof CellRun && !run.isOver) {
-      if (run.request && !hadIt) {
-        this._socket!.execute(run.request);
-      } else {
-        run.fail();
-        this._end(run.id);
-      }
-    }
-  }
-
   readonly widgets: KernelWidgets;
   /** Its session, for Jupyter: the server offers a new one what it has missed. */
   private _client = randomUUID();
   private _asked = new Map<string, (reply: unknown) => void>();
+  private _cells: CellRuns;
   private _changed = new vscode.EventEmitter<void>();
   private _inputs: InputBoxes;
   private _isBusy = false;
@@ -607,10 +412,6 @@ export class NotebookKernel implements vscode.Disposable {
   private _kernel = '';
   /** The session of the kernel's own messages: another one after a restart. */
   private _kernelSession = '';
-  /** Requests whose cells are not there, and the ids of these. */
-  private _lost = new Map<string, string>();
-  /** Of each cell the last one. */
-  private _runs = new Map<string, CellRun | GoneRun>();
   private _socket?: JournalSocket;
   private _starting?: Promise<void>;
 }

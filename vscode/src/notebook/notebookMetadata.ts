@@ -24,8 +24,24 @@ export function savedWidgets(
   return metadata?.widgets?.['application/vnd.jupyter.widget-state+json'];
 }
 
-/** Changes fields, with the others kept. */
-export async function setMetadata(
+const changes = new WeakMap<vscode.NotebookDocument, Promise<void>>();
+
+/** Changes fields, with the others kept: so one change after the other. */
+export function setMetadata(
+  notebook: vscode.NotebookDocument,
+  fields: INotebookMetadata
+): Promise<void> {
+  const change = (changes.get(notebook) ?? Promise.resolve()).then(() =>
+    changeMetadata(notebook, fields)
+  );
+  changes.set(
+    notebook,
+    change.catch(() => undefined)
+  );
+  return change;
+}
+
+async function changeMetadata(
   notebook: vscode.NotebookDocument,
   fields: INotebookMetadata
 ): Promise<void> {

@@ -29,6 +29,7 @@ export class Notebooks implements vscode.Disposable {
     this._store = new RunStore(_state);
     const { workspace } = vscode;
     this._disposables.push(
+      this._store,
       this._gone,
       this._item,
       this._ways,
@@ -42,9 +43,7 @@ export class Notebooks implements vscode.Disposable {
       workspace.onDidCloseNotebookDocument(one => this._close(one)),
       workspace.onDidSaveNotebookDocument(one => this._store.saved(one.uri)),
       workspace.onDidChangeNotebookDocument(({ contentChanges, notebook }) =>
-        contentChanges.forEach(change =>
-          this._kernels.get(notebook)?.cellsChanged(change)
-        )
+        this._kernels.get(notebook)?.cellsChanged(contentChanges)
       ),
       workspace.onDidRenameFiles(({ files }) =>
         files.forEach(one => this._store.rename(one.oldUri, one.newUri))
@@ -148,6 +147,9 @@ export class Notebooks implements vscode.Disposable {
     const names = specs.map(one => one.name);
     for (const [name, controller] of this._controllers) {
       if (!names.includes(name)) {
+        for (const notebook of this._kernels.keys()) {
+          this._close(notebook, name); // VS Code does not say that it is not selected any more
+        }
         controller.dispose();
         this._controllers.delete(name);
       }

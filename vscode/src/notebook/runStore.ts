@@ -1,8 +1,7 @@
 // What a window keeps of the cells that it runs, so that the next one takes them up: VS Code itself
 // forgets with a reload that a cell runs.
 
-import { createHash } from 'node:crypto';
-import * as vscode from 'vscode';
+import type { Disposable, Uri } from 'vscode';
 
 /** A request and the cell that it is of. */
 export interface IStoredRun {
@@ -19,112 +18,114 @@ export interface IStoredRun {
   saved?: boolean;
 }
 
+export interface IStoredRuns {
+  [request: string]: IStoredRun;
+}
+
 interface IStoredNotebook {
   kernel: string;
-  runs: { [request: string]: IStoredRun };
+  runs: IStoredRuns;
+}
+
+/** As much of VS Code's `Memento` as is needed. */
+interface IMemory {
+  get<T>(key: string): T | undefined;
+  update(key: string, value: unknown): Thenable<void>;
 }
 
 const KEY = 'jupyterTpu.runs';
-/** Requests that are kept for each notebook, the latest ones. */
-const MOST = 500;
+/** The most that is kept: of each notebook the latest requests that have ended, and the latest notebooks. */
+const MOST = { ended: 500, notebooks: 50 };
+/** Milliseconds between two writes of what a lost write would not harm: VS Code writes all of it each time. */
+const PAUSE = 500;
 
-export class RunStore {
-  constructor(private _memento: vscode.Memento) {
-    this._notebooks = { ..._memento.get<typeof this._notebooks>(KEY) };
+export class RunStore implements Disposable {
+  constructor(private _memory: IMemory) {
+    this._notebooks = new Map(
+      Object.entries(
+        _memory.get<{ [notebook: string]: IStoredNotebook }>(KEY) ?? {}
+      )
+    );
   }
 
-  /** The kernel that a notebook used last; undefined: none. */
-  kernel(notebook: vscode.Uri): string | undefined {
-    return this._notebooks[notebook.toString()]?.kernel;
-  }
-
-  /** The requests of a notebook, the oldest first. */
-  runs(notebook: vscode.Uri): { [request: string]: IStoredRun } {
-    return this._notebooks[notebook.toString()]?.runs ?? {};
-  }
-
-  /** Forgets what another kernel ran. */
-  setKernel(notebook: vscode.Uri, kernel: string | null): void {
-    if (!kernel) {
-      delete this._notebooks[notebook.toString()];
-    } else if (this.kernel(notebook) !== kernel) {
-      this._notebooks[notebook.toString()] = { kernel, runs: {} };
-    }
-    this._write();
-  }
-
-  set(notebook: vscode.Uri, request: string, run: IStoredRun): void {
-    const runs = this.runs(notebook);
-    runs[request] = run;
-    Object.keys(runs)
-      .slice(0, -MOST)
-      .forEach(old => delete runs[old]);
-    this._write();
-  }
-
-  change(
-    notebook: vscode.Uri,
-    request: string,
-    fields: Partial<IStoredRun>
-  ): void {
-    const run = this.runs(notebook)[request];
-    if (run) {
-      Object.assign(run, fields);
+  dispose(): void {
+    if (this._timer) {
       this._write();
     }
   }
 
+  /** The kernel that a notebook used last; undefined: none. */
+  kernel(notebook: Uri): string | undefined {
+    return this._notebooks.get(notebook.toString())?.kernel;
+  }
+
+  /** The requests of a notebook, the oldest first. */
+  runs(notebook: Uri): IStoredRuns {
+    return this._notebooks.get(notebook.toString())?.runs ?? {};
+  }
+
+  /** Forgets what another kernel ran. */
+  setKernel(notebook: Uri, kernel: string | null): void {
+    const id = notebook.toString();
+    const stored = this._notebooks.get(id);
+    this._notebooks.delete(id);
+    if (kernel) {
+      const runs = stored?.kernel === kernel ? stored.runs : {};
+      this._notebooks.set(id, { kernel, runs }); // the last one, now
+    }
+    [...this._notebooks.keys()]
+      .slice(0, -MOST.notebooks)
+      .forEach(old => this._notebooks.delete(old));
+    this._write();
+  }
+
+  /** Written at once: they are about to be sent. */
+  add(notebook: Uri, added: IStoredRuns): void {
+    const runs = Object.assign(this.runs(notebook), added);
+    Object.keys(runs)
+      .filter(request => runs[request].ended)
+      .slice(0, -MOST.ended)
+      .forEach(old => delete runs[old]);
+    this._write();
+  }
+
+  change(notebook: Uri, request: string, fields: Partial<IStoredRun>): void {
+    const run = this.runs(notebook)[request];
+    if (run) {
+      Object.assign(run, fields);
+      this._writeSoon();
+    }
+  }
+
   /** The document was saved with the output of all that has ended. */
-  saved(notebook: vscode.Uri): void {
-    const runs = this.runs(notebook);
-    for (const run of Object.values(runs)) {
+  saved(notebook: Uri): void {
+    for (const run of Object.values(this.runs(notebook))) {
       run.saved ||= run.ended;
     }
     this._write();
   }
 
   /** Notebooks that were moved keep what they have. */
-  rename(from: vscode.Uri, to: vscode.Uri): void {
-    const moved = this._notebooks[from.toString()];
+  rename(from: Uri, to: Uri): void {
+    const moved = this._notebooks.get(from.toString());
     if (moved) {
-      delete this._notebooks[from.toString()];
-      this._notebooks[to.toString()] = moved;
+      this._notebooks.delete(from.toString());
+      this._notebooks.set(to.toString(), moved);
       this._write();
     }
   }
 
+  private _writeSoon(): void {
+    this._timer ??= setTimeout(() => this._write(), PAUSE);
+  }
+
   private _write(): void {
-    void this._memento.update(KEY, this._notebooks);
+    clearTimeout(this._timer);
+    this._timer = undefined;
+    void this._memory.update(KEY, Object.fromEntries(this._notebooks));
   }
 
-  private _notebooks: { [notebook: string]: IStoredNotebook };
-}
-
-export function hashOf(text: string): string {
-  return createHash('sha256').update(text).digest('base64url').slice(0, 16);
-}
-
-/** The id that a notebook's file gives a cell; undefined in old ones. */
-export function cellId(cell: vscode.NotebookCell): string | undefined {
-  const { id } = cell.metadata as { id?: unknown };
-  return typeof id === 'string' && id ? id : undefined;
-}
-
-/** The cell of a request: the one with its id, else the one that has its text, at best in its place. */
-export function cellOf(
-  notebook: vscode.NotebookDocument,
-  id: string,
-  stored: IStoredRun | undefined
-): vscode.NotebookCell | undefined {
-  const cells = notebook
-    .getCells()
-    .filter(cell => cell.kind === vscode.NotebookCellKind.Code);
-  const named = cells.find(cell => cellId(cell) === id);
-  if (named || !stored) {
-    return named;
-  }
-  const same = cells.filter(
-    cell => !cellId(cell) && hashOf(cell.document.getText()) === stored.hash
-  );
-  return same.find(cell => cell.index === stored.index) ?? same[0];
+  /** The one that got its kernel last is the last one. */
+  private _notebooks: Map<string, IStoredNotebook>;
+  private _timer?: ReturnType<typeof setTimeout>;
 }
