@@ -171,6 +171,9 @@ class JobFollower:
             except Exception as error:  # an answer that can't be read, for example
                 self._handle_bad_report(id, record.attempts[-1].number, host, error)
                 await asyncio.sleep(UNREADABLE_RETRY_SECONDS)
+            else:
+                if _is_to_follow(record, job):  # it takes its time to end
+                    await asyncio.sleep(RETRY_SECONDS)
 
     # ---- what hosts report ----
 

@@ -81,10 +81,13 @@ class JobService:
         record = self._records.get(id)
         return view(record) if record is not None else None
 
-    def known_servers(self, name: NodeName) -> Sequence[Job]:
-        """The jobs of a TPU that are servers, the oldest first, as last reported. Asks nobody."""
-        records = [record for record in self._records.all() if record.serving is not None]
-        return [view(record) for record in records if record.name == name]
+    def known_server(self, name: NodeName, host: int, port: int) -> Job | None:
+        """The newest server at a port of a host that nobody has stopped, as last reported."""
+        for record in reversed(self._records.all()):
+            if record.name == name and record.serving is not None and not record.stopped:
+                if (record.hosts[0], record.serving.port) == (host, port):
+                    return view(record)
+        return None
 
     def unfinished(self) -> bool:
         """Whether there is a job that may run, or is to be started again."""

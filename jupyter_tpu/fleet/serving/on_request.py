@@ -54,7 +54,7 @@ class RequestStarts:
         """b"" when a new connection to this port of a host can go on, perhaps after the TPU was
         started; else an answer for its client.
         """
-        job = self._server(name, host, port)
+        job = self._jobs.known_server(name, host, port)
         if job is None or job.serving is None or self._is_up(name, job):
             return b""
         node = self._observed.node(name)
@@ -87,16 +87,6 @@ class RequestStarts:
         finally:
             self._held -= 1
         return b""
-
-    def _server(self, name: NodeName, host: int, port: int) -> Job | None:
-        """The newest server there."""
-        for job in reversed(self._jobs.known_servers(name)):
-            settings = job.serving
-            if settings is None or job.stopped:
-                continue
-            if (settings.port, job.attempts[-1].hosts[0].host) == (port, host):
-                return job
-        return None
 
     def _is_up(self, name: NodeName, job: Job) -> bool:
         return self._observed.is_ready(name) and model_server(job).state in ("healthy", "unhealthy")

@@ -22,7 +22,7 @@ export async function startServer(
 ): Promise<boolean> {
   const price = (
     <p>
-      {trans.__('You agree to this price by Start:')}{' '}
+      {trans.__('With Start, you agree that requests start it at this price:')}{' '}
       <Price cost={tpu.cost} tier={tpu.tier} /> {startQuestion(tpu).text}
     </p>
   );

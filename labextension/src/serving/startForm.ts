@@ -74,7 +74,7 @@ export function serverFields(
     {
       name: 'kind',
       label: trans.__('What to serve'),
-      kind: 'radio',
+      kind: 'select',
       choices: [
         ['command', trans.__('A command')],
         ['vllm', trans.__('A model with vLLM')],
