@@ -67,7 +67,7 @@ _SOURCES = (
     "jaxkit/**/*.py",
 )
 _ONLY_SERVER = "jaxkit/rest/"
-_COMPILER = "jaxkit/compile/"
+_COMPILER = ("jaxkit/compile/", "jaxkit/processes/")
 
 #: What it imports in addition to JAX.
 REQUIREMENTS = ("msgspec", "numpy")
@@ -76,7 +76,7 @@ REQUIREMENTS = ("msgspec", "numpy")
 @cache
 def jaxkit_bundle(*, compiles: bool = True) -> Bundle:
     """Them; a new version has a new hash. Without what *compiles* for TPUs it is half as large."""
-    left_out = (_ONLY_SERVER,) if compiles else (_ONLY_SERVER, _COMPILER)
+    left_out = (_ONLY_SERVER,) if compiles else (_ONLY_SERVER, *_COMPILER)
     top = Path(__file__).parents[1]
     names = {path.relative_to(top).as_posix() for source in _SOURCES for path in top.glob(source)}
     return Bundle(

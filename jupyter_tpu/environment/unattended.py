@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from ..errors import InvalidInput
-from ..on_host.packing import Bundle, agent_bundle, program, startup_boot
+from ..on_host.packing import Bundle, agent_bundle, modules, program, startup_boot
 from ..ssh.host_program import SHELL
 from . import pythons
 from .locks import made_for
@@ -39,6 +39,8 @@ _RUN_OWN = """own=$(mktemp) && base64 -d > "$own" <<'OWN' && chmod 700 "$own" &&
 OWN
 code=$?; rm -f "$own"; wait; exit $code
 """
+#: The program that the script runs.
+_MAIN = "unattended.main"
 _HEAD = "#!/bin/sh\n# Made by jupyter-tpu: prepares this host and starts a job, once.\n"
 
 
@@ -82,7 +84,7 @@ def startup_script(start: UnattendedStart) -> str:
         "agent": _packed(agent_bundle()),
         "guard": None if start.guard is None else structs.asdict(start.guard),
     }
-    data = program("unattended.main", level=0) + json.dumps(request).encode()
+    data = program(_MAIN, level=0) + json.dumps(request).encode()
     text = base64.b85encode(bz2.compress(data)).decode()  # of all, these two give the shortest
     command = shlex.join(("sh", "-c", SHELL, "sh", startup_boot(), start.user))
     background = " &" if start.own else ""
@@ -118,8 +120,15 @@ def _lines(text: str) -> str:
 
 
 def _packed(files: Bundle) -> dict[str, Any]:
-    """What `calls.archive.zipped` gets there; all is compressed together."""
-    contents = {name: content.decode() for name, content in files.contents.items()}
+    """What `calls.archive.zipped` gets there; all is compressed together. None: a module of the
+    program, which has its text.
+    """
+    program_texts = modules(_MAIN)
+    contents: dict[str, str | None] = {}
+    for name, content in files.contents.items():
+        text = content.decode()
+        module = name.removesuffix(".py").replace("/", ".")
+        contents[name] = None if text and program_texts.get(module) == text else text
     return {"hash": files.hash, "files": contents}
 
 

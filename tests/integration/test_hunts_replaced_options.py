@@ -64,7 +64,7 @@ REQUESTS = {
 }
 #: The user agrees to the price again. What a TPU's hosts know of it is asked of them, and other
 #: tests show that (test_repairs).
-NOT_OF_GOOGLE = {"confirm_price", "max_price", "connect", "guard", "sessions"}
+NOT_OF_GOOGLE = {"confirm_price", "max_price", "connect", "guard", "home", "sessions"}
 
 
 def test_every_option_has_a_value_here():

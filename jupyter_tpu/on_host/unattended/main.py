@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import time
+from typing import Any
 
 from ..agent.protocol import requests
 from ..agent.protocol.paths import BARE
@@ -64,6 +65,15 @@ def is_done(step, request):
     return True
 
 
+def whole(files):
+    """With the texts of those that are modules of this program, which are sent once: None."""
+    own: Any = __spec__.loader  # `boot.program.Sources`
+    return {
+        name: own.get_source(name[: -len(".py")].replace("/", ".")) if text is None else text
+        for name, text in files.items()
+    }
+
+
 def start(request, agent):
     """Starting the job"""
     python = request["python_path"] or prepare(**request["environment"])
@@ -108,7 +118,7 @@ def prepare(name, python, usual, requirements, index, lock, resolve_again, packa
             create(uv, name, choose("", usual))
     exact = resolve(uv, name, requirements, lock)["lock"]
     if jaxkit is not None:
-        archive = base64.b64encode(zipped(jaxkit["files"], 1)).decode()
+        archive = base64.b64encode(zipped(whole(jaxkit["files"]), 1)).decode()
         jaxkit = jaxkit["hash"], archive
     install_packages(uv, name, "\n".join([*index, exact]), packages, jaxkit)
     apply(setup, ("oh_my_zsh", "script"), name)
@@ -187,7 +197,7 @@ class OwnDaemon:
     """
 
     def __init__(self, hash, files):
-        folder = unpack(hash, zipped(files, 1))
+        folder = unpack(hash, zipped(whole(files), 1))
         command = [sys.executable, *BARE, folder, "up"]
         run = {"check": True, "env": clean_environment()}
         up = subprocess.run(command, stdout=subprocess.PIPE, **run)
