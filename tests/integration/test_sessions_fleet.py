@@ -403,8 +403,8 @@ def test_a_kernel_on_all_hosts_of_a_pod_is_saved_restored_and_deleted_from_outsi
     assert (kept["tpu"], kept["hosts"]) == (tpu, 1)
 
 
-def test_delete_says_which_sessions_are_lost_and_keeps_those_in_a_bucket(
-    server: Server, spec: str, place: str
+def test_delete_says_which_sessions_are_lost_and_keeps_those_on_this_computer(
+    server: Server, spec: str
 ) -> None:
     until(lambda: server.tpu("GET", f"tpus/{TPU}")["connection"] == "connected", 120)
     server.tpu("POST", f"tpus/{TPU}/sessions/setting", {"automatic": False})
@@ -417,10 +417,15 @@ def test_delete_says_which_sessions_are_lost_and_keeps_those_in_a_bucket(
     assert "To keep them, choose a bucket or this computer." in told["sessions_text"]
     required = {"end_kernels": True, "sessions": "require"}
     assert "can't be kept" in refused(lambda: server.tpu("DELETE", f"tpus/{TPU}", required))
-    server.tpu("POST", f"tpus/{TPU}/sessions/setting", {"automatic": False, "place": place})
-    assert server.tpu("GET", f"tpus/{TPU}/consequences?act=delete")["saves"]
-    server.finish(server.tpu("DELETE", f"tpus/{TPU}", {"end_kernels": True}))
+    here = {"automatic": False, "place": "computer"}
+    server.tpu("POST", f"tpus/{TPU}/sessions/setting", here)
+    told = server.tpu("GET", f"tpus/{TPU}/consequences?act=delete")
+    assert told["saves"]
+    assert "are saved and copied to this computer" in told["sessions_text"]
+    notebook.text("answer, more = 43, 44")
+    server.finish(server.tpu("DELETE", f"tpus/{TPU}", required))
     left = server.tpu("GET", "sessions")
-    assert [s["name"] for s in left if s["place"] == place] == ["deleted"]
-    assert [s for s in left if not s["place"]] == []
-    assert place in server.cli("session", "list").stdout
+    assert all(s["place"] for s in left), "what was on its disk is gone"
+    [deleted] = [s for s in left if s["name"] == "deleted"]
+    assert (deleted["place"], deleted["variables"]) == ("computer", 2)
+    assert "this computer" in server.cli("session", "list").stdout
