@@ -47,6 +47,19 @@ def nothing_left(server: Server) -> Iterator[None]:
     server.end_sessions()
 
 
+#: An array of all hosts, and what each has for itself.
+ALL_HOSTS = """
+import jax, numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+mine, data = [jax.process_index()], np.arange(8.0)
+spread = NamedSharding(Mesh(jax.devices(), "x"), P("x"))
+everywhere = jax.make_array_from_callback(data.shape, spread, lambda at: data[at])
+def total(array):
+    whole = NamedSharding(array.sharding.mesh, P())
+    return float(jax.jit(lambda x: x.sum(), out_shardings=whole)(array).addressable_data(0))
+"""
+
+
 class Notebook:
     """A notebook with a kernel on the TPU."""
 
@@ -319,9 +332,11 @@ def test_the_cell_that_a_reboot_interrupts_is_known_with_the_session_before_it(
 
 
 def test_a_kernel_on_all_hosts_of_a_pod_is_saved_restored_and_deleted_from_outside(
-    server: Server, place: str
+    server: Server, spec: str, place: str
 ) -> None:
-    """By itself, too. On the disks of all hosts, and before its TPU is deleted in a bucket."""
+    """By itself, too. On the disks of all hosts, from there on this computer and on a TPU with one
+    host, and before its TPU is deleted in a bucket.
+    """
     tpu = f"pod-{uuid.uuid4().hex[:6]}"
     body = {
         "name": tpu, "type": "v4-16", "zone": "us-central2-b", "connect": {},
@@ -331,7 +346,7 @@ def test_a_kernel_on_all_hosts_of_a_pod_is_saved_restored_and_deleted_from_outsi
     for connecting in server.tpu("GET", f"tpus/{tpu}")["operations"]:
         server.finish(server.tpu("GET", f"operations/{connecting}"))
     [environment] = server.tpu("GET", f"tpus/{tpu}/environments")
-    spec = environment["pod_kernelspec"]
+    pod = environment["pod_kernelspec"]
 
     def sessions() -> list[Any]:
         listed = server.tpu("GET", f"tpus/{tpu}/sessions")["sessions"]
@@ -341,8 +356,8 @@ def test_a_kernel_on_all_hosts_of_a_pod_is_saved_restored_and_deleted_from_outsi
         count = "find ~/.jupyter-tpu/sessions -type f | wc -l"
         return server.cli("run", tpu, "--worker", "all", "--", "sh", "-c", count).stdout
 
-    first = Notebook(server, spec, "pod.ipynb")
-    first.text("import jax\nmine = [jax.process_index()]")
+    first = Notebook(server, pod, "pod.ipynb")
+    first.text(ALL_HOSTS)
     [session] = until(sessions, 120)  # no cell has asked for it
     assert (session["hosts"], session["kernel"]) == (2, first.kernel)
     # A cell that runs is not interrupted, and named.
@@ -355,11 +370,28 @@ def test_a_kernel_on_all_hosts_of_a_pod_is_saved_restored_and_deleted_from_outsi
     saved = server.finish(server.tpu("POST", f"tpus/{tpu}/sessions", {}))["result"]["kernels"]
     assert [(k["state"], k["name"]) for k in saved] == [("saved", "pod")]
     server.end_sessions()
-    second = Notebook(server, spec, "pod.ipynb")
+    second = Notebook(server, pod, "pod.ipynb")
     path = f"tpus/{tpu}/sessions/{session['id']}"
     server.finish(server.tpu("POST", f"{path}/restore", {"kernel": second.kernel}))
     assert "[1] x\n" in second.text("%%host 1\nprint(mine, both)"), "each host has its own"
     assert "] 0\n" not in files()
+    # What each host has on its disk is whole on this computer, for any number of hosts.
+    saving = server.tpu("POST", f"tpus/{tpu}/sessions", {"place": "computer"})
+    [copied] = server.finish(saving)["result"]["kernels"]
+    assert copied["place"] == "computer"
+    one = Notebook(server, spec, "one.ipynb")
+    restoring = server.tpu(
+        "POST", f"tpus/{TPU}/sessions/{copied['session']}/restore", {"kernel": one.kernel}
+    )
+    [restored] = server.finish(restoring)["result"]["kernels"]
+    assert any("was saved on 2 hosts." in note for note in restored["notes"])
+    assert one.text("print(mine, both, total(everywhere))") == "[0] x 28.0\n"
+    again = {"kernel": second.kernel, "overwrite": True}
+    there = f"tpus/{tpu}/sessions/{copied['session']}"
+    server.finish(server.tpu("POST", f"{there}/restore", again))
+    assert "28.0\n" in second.text("print(total(everywhere))")
+    assert "[1] x\n" in second.text("%%host 1\nprint(mine, both)")
+    server.tpu("DELETE", there)
     server.tpu("POST", f"tpus/{tpu}/sessions/setting", {"automatic": False})
     server.tpu("DELETE", path)
     assert files() == "[0-1] 0\n"
@@ -368,11 +400,11 @@ def test_a_kernel_on_all_hosts_of_a_pod_is_saved_restored_and_deleted_from_outsi
     required = {"end_kernels": True, "sessions": "require"}
     server.finish(server.tpu("DELETE", f"tpus/{tpu}", required))
     [kept] = [one for one in server.tpu("GET", "sessions") if one["place"] == place]
-    assert (kept["tpu"], kept["hosts"], kept["variables"]) == (tpu, 1, 3)
+    assert (kept["tpu"], kept["hosts"]) == (tpu, 1)
 
 
-def test_delete_says_which_sessions_are_lost_and_keeps_those_in_a_bucket(
-    server: Server, spec: str, place: str
+def test_delete_says_which_sessions_are_lost_and_keeps_those_on_this_computer(
+    server: Server, spec: str
 ) -> None:
     until(lambda: server.tpu("GET", f"tpus/{TPU}")["connection"] == "connected", 120)
     server.tpu("POST", f"tpus/{TPU}/sessions/setting", {"automatic": False})
@@ -385,13 +417,18 @@ def test_delete_says_which_sessions_are_lost_and_keeps_those_in_a_bucket(
     assert "To keep them, choose a bucket or this computer." in told["sessions_text"]
     required = {"end_kernels": True, "sessions": "require"}
     assert "can't be kept" in refused(lambda: server.tpu("DELETE", f"tpus/{TPU}", required))
-    server.tpu("POST", f"tpus/{TPU}/sessions/setting", {"automatic": False, "place": place})
-    assert server.tpu("GET", f"tpus/{TPU}/consequences?act=delete")["saves"]
-    server.finish(server.tpu("DELETE", f"tpus/{TPU}", {"end_kernels": True}))
+    here = {"automatic": False, "place": "computer"}
+    server.tpu("POST", f"tpus/{TPU}/sessions/setting", here)
+    told = server.tpu("GET", f"tpus/{TPU}/consequences?act=delete")
+    assert told["saves"]
+    assert "are saved and copied to this computer" in told["sessions_text"]
+    notebook.text("answer, more = 43, 44")
+    server.finish(server.tpu("DELETE", f"tpus/{TPU}", required))
     left = server.tpu("GET", "sessions")
-    assert [s["name"] for s in left if s["place"] == place] == ["deleted"]
-    assert [s for s in left if not s["place"]] == []
-    assert place in server.cli("session", "list").stdout
+    assert all(s["place"] for s in left), "what was on its disk is gone"
+    [deleted] = [s for s in left if s["name"] == "deleted"]
+    assert (deleted["place"], deleted["variables"]) == ("computer", 2)
+    assert "this computer" in server.cli("session", "list").stdout
 
 
 def test_buckets_of_the_region_are_offered_first_and_others_with_a_warning(
