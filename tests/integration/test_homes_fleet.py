@@ -157,14 +157,7 @@ def test_an_announced_preemption_saves_without_a_server_and_forget_leaves_nothin
     node = f"projects/{emulator.state.project}/locations/{ZONE}/nodes/{TPU}"
     faults("preempt", node=node, seconds=3600)
     manifest = f"homes/home/{emulator.state.project}/manifests/{TPU}.json"
-
-    def why() -> str:
-        server.start()
-        until(lambda: server.tpu("GET", f"tpus/{TPU}")["connection"] == "connected", 120)
-        files = "cat ~/.jupyter-tpu/home/*.json; tail -n 40 ~/.jupyter-tpu/run/*.log; ps aux"
-        return f"{objects()} {home(server)} {shell(server, files)}"
-
-    until(lambda: manifest in objects(), 60, why)
+    until(lambda: manifest in objects(), 60, lambda: str(objects()))
     server.start()
     until(lambda: server.tpu("GET", f"tpus/{TPU}")["connection"] == "connected", 120)
     until(lambda: home(server)["saved"])

@@ -357,7 +357,9 @@ class Daemon:
     @handles(requests.EndDaemonRequest)
     async def _end_agent(self, request: requests.EndDaemonRequest) -> requests.Ended:
         awaited = self._runs.awaited(leaving=request.client)
-        others = len(self._connections) > 1 or self._keepers.folders or awaited
+        others = (
+            len(self._connections) > 1 or self._keepers.folders or self._homes.active or awaited
+        )
         idle = not others
         if idle:
             self._end_soon()

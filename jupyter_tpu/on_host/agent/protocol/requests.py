@@ -308,7 +308,8 @@ class PrepareDeleteRequest(ProtocolRequest[EndedKernels], op="prepare_delete"):
 
 
 class EndDaemonRequest(ProtocolRequest[Ended], op="end_agent"):
-    """Ends the daemon if no other client is connected and there is no kernel."""
+    """Ends the daemon if no other client is connected, and there are no kernel and no home folders
+    that it saves."""
 
 
 # ---- runs
