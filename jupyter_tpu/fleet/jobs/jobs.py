@@ -83,9 +83,10 @@ class JobService:
     def known_server(self, name: NodeName, host: int, port: int) -> Job | None:
         """The newest server at a port of a host that nobody has stopped, as last reported."""
         for record in reversed(self._records.all()):
-            if record.name == name and record.serving is not None and not record.stopped:
-                if (record.hosts[0], record.serving.port) == (host, port):
-                    return view(record)
+            if record.serving is None or record.stopped:
+                continue
+            if (record.name, record.hosts[0], record.serving.port) == (name, host, port):
+                return view(record)
         return None
 
     def unfinished(self) -> bool:
