@@ -19,7 +19,6 @@ from ..core.core import Core
 from ..core.host_numbers import host_numbers
 from ..core.records import JobRecord, Snapshot
 from ..files.sync import SyncService
-from ..homes.service import HomeService
 from ..models import (
     AGENT,
     HostJob,
@@ -41,7 +40,7 @@ from .job_where import job_where, not_asked, on_host
 class JobService:
     """The jobs of one fleet, as a :class:`~jupyter_tpu.fleet.api.JobsAPI`. On the core loop."""
 
-    def __init__(self, core: Core, sync: SyncService, homes: HomeService) -> None:
+    def __init__(self, core: Core, sync: SyncService) -> None:
         self._sync = sync
         self._connected = core.connected
         self._finder = core.finder
@@ -52,7 +51,7 @@ class JobService:
         self._polled = core.polled
         self._records = JobRecords(core.store, self._changed)
         self.follower = JobFollower(
-            self._records, core.connections, core.desired, core.observed, sync, homes
+            self._records, core.connections, core.desired, core.observed, sync
         )
         core.connected.ends_with_tpu(self.forget)
         core.observer.register_need(self.unfinished)
@@ -84,9 +83,9 @@ class JobService:
     def known_server(self, name: NodeName, host: int, port: int) -> Job | None:
         """The newest server at a port of a host that nobody has stopped, as last reported."""
         for record in reversed(self._records.all()):
-            if record.name != name or record.serving is None or record.stopped:
+            if record.serving is None or record.stopped:
                 continue
-            if (record.hosts[0], record.serving.port) == (host, port):
+            if (record.name, record.hosts[0], record.serving.port) == (name, host, port):
                 return view(record)
         return None
 
