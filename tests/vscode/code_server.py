@@ -344,7 +344,8 @@ class Notebook:
 
     def wait_idle(self) -> None:
         """Waits until no cell runs."""
-        expect(self.page.locator(".codicon-notebook-execute-all:visible")).to_be_visible()
+        idle = self.page.locator(".codicon-notebook-execute-all:visible")
+        expect(idle).to_be_visible(timeout=300_000)
 
     def run_all(self) -> None:
         self.window.run_all()

@@ -230,7 +230,7 @@ def test_two_windows_show_what_one_of_them_runs_and_it_runs_once(
     expect(second.window.output()).to_contain_text("run 1")
     stop = second.page.locator(".codicon-notebook-stop:visible").first
     expect(stop).to_be_visible()
-    [process] = re.findall(r"process \d+", first.text())
+    [process] = until(lambda: re.findall(r"process \d+", first.text()), 60, first.text)
     for book in (first, second):
         expect(book.page.locator(".statusbar")).to_contain_text("Kernel busy")
     second.page.get_by_role("button", name="Restart Kernel and Run All").click()

@@ -93,10 +93,14 @@ def test_reloads_at_any_moment_lose_no_line_and_repeat_none(
     book.run_all()  # the first reload: now
     shown = (
         ["line 5\n", "line [5-9][0-9]", "line 1[0-9][0-9]", "line 1[5-9][0-9]", "old|new", "new"],
-        ["5 %", "50 %", "ZeroDivisionError"],
+        [r"\d %", r"([5-9]\d|100) %", "ZeroDivisionError"],
     )
     for number, texts in enumerate(shown):
         for text in ([""] if number == 0 else []) + texts:
+            if number == 1:  # VS Code renders what is in view
+                window.page.locator(".cell .view-lines:visible").first.click()
+                for key in ("Escape", "Control+End"):
+                    window.page.keyboard.press(key)
             until(lambda text=text: re.search(text, book.text()), 120, book.text)
             window.reload()
             book.shown()

@@ -155,11 +155,16 @@ export class CellRuns {
     }
   }
 
-  /** The kernel has restarted, or is gone: nothing that was sent is answered. */
-  endAll(): void {
-    this._active.forEach(run => run.fail());
+  /** The kernel has restarted, or is gone: nothing that was sent is answered, but *except*. */
+  endAll(except = ''): void {
+    const kept = this._runs.get(except);
+    this._active.forEach(run => run !== kept && run.fail());
     this._runs.clear();
     this._latest.clear();
+    if (kept instanceof CellRun) {
+      this._runs.set(except, kept);
+      this._latest.set(kept.cell, kept);
+    }
   }
 
   /** Nothing is shown any more. The kernel goes on. */

@@ -17,7 +17,7 @@ import { setMetadata } from './notebookMetadata';
 import { RunStore } from './runStore';
 import { runningKernel, startKernel } from './sessions';
 import { WidgetPages } from './widgetPages';
-import { createMessage, IHeader, IMessage } from './wire';
+import { createMessage, IMessage } from './wire';
 
 /** What all notebooks of a window share. */
 export interface INotebookServices {
@@ -331,12 +331,13 @@ export class NotebookKernel implements vscode.Disposable {
   }
 
   /** The kernel has restarted, or is gone: nothing that was sent is answered. */
-  private _endAll(): void {
+  private _endAll(except?: string): void {
     this._isBusy = false;
+    this._cellSession = '';
     this._inputs.dispose();
     this._asked.clear();
     this.widgets.reset();
-    this._cells.endAll();
+    this._cells.endAll(except);
   }
 
   // ---- messages
@@ -353,7 +354,7 @@ export class NotebookKernel implements vscode.Disposable {
     const { channel, content, header, parent_header } = message;
     const parent = parent_header.msg_id ?? '';
     if (channel === 'iopub' && header.msg_type === 'status') {
-      this._noteStatus(header, content.execution_state);
+      this._noteStatus(message);
     }
     if (
       header.msg_type === 'execute_input' &&
@@ -382,7 +383,17 @@ export class NotebookKernel implements vscode.Disposable {
     }
   }
 
-  private _noteStatus({ session }: IHeader, state: string): void {
+  private _noteStatus({ content, header, parent_header }: IMessage): void {
+    const state: string = content.execution_state;
+    const { session } = header;
+    if (parent_header.msg_type === 'execute_request') {
+      // The kernel may say that it starts before anybody listens.
+      if (this._cellSession && this._cellSession !== session) {
+        this._endAll(parent_header.msg_id);
+        void this.widgets.load();
+      }
+      this._cellSession = session;
+    }
     if (state === 'dead') {
       this._endAll();
     }
@@ -405,6 +416,8 @@ export class NotebookKernel implements vscode.Disposable {
   private _client = randomUUID();
   private _asked = new Map<string, (reply: unknown) => void>();
   private _cells: CellRuns;
+  /** The session of the kernel that answered the last cell. */
+  private _cellSession = '';
   private _changed = new vscode.EventEmitter<void>();
   private _inputs: InputBoxes;
   private _isBusy = false;

@@ -11,6 +11,7 @@ import { provideLanguageFeatures } from './languageFeatures';
 import { NotebookKernel, KernelState } from './notebookKernel';
 import { kernelspecOf, savedWidgets, useKernelspec } from './notebookMetadata';
 import { RunStore } from './runStore';
+import { isComplete } from './savedFile';
 import { IKernelspec, kernelspecs, runningKernel } from './sessions';
 import { Ways } from './ways';
 import { WidgetPages } from './widgetPages';
@@ -41,7 +42,7 @@ export class Notebooks implements vscode.Disposable {
       provideLanguageFeatures(document => this._kernelOf(document)),
       workspace.onDidOpenNotebookDocument(one => this._prefer(one)),
       workspace.onDidCloseNotebookDocument(one => this._close(one)),
-      workspace.onDidSaveNotebookDocument(one => this._store.saved(one.uri)),
+      workspace.onDidSaveNotebookDocument(one => void this._saved(one)),
       workspace.onDidChangeNotebookDocument(({ contentChanges, notebook }) =>
         this._kernels.get(notebook)?.cellsChanged(contentChanges)
       ),
@@ -254,6 +255,25 @@ export class Notebooks implements vscode.Disposable {
     kernel.stateChanged(() => this._showState());
     this._showState();
     void useKernelspec(notebook, name, controller.label);
+  }
+
+  /** Output that is in no file yet stays with the server. */
+  private async _saved(notebook: vscode.NotebookDocument): Promise<void> {
+    const { fsPath, scheme } = notebook.uri;
+    if (
+      notebook.notebookType === TYPE &&
+      scheme === 'file' &&
+      !(await isComplete(fsPath).catch(() => true)) // it is not there any more
+    ) {
+      void vscode.window.showErrorMessage(
+        trans.__(
+          '%1 was not saved completely. Free disk space, and save it again.',
+          fsPath
+        )
+      );
+      return;
+    }
+    this._store.saved(notebook.uri);
   }
 
   /** A page that shows a notebook's widgets is there. */
