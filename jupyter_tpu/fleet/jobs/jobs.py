@@ -19,6 +19,7 @@ from ..core.core import Core
 from ..core.host_numbers import host_numbers
 from ..core.records import JobRecord, Snapshot
 from ..files.sync import SyncService
+from ..homes.service import HomeService
 from ..models import (
     AGENT,
     HostJob,
@@ -40,7 +41,7 @@ from .job_where import job_where, not_asked, on_host
 class JobService:
     """The jobs of one fleet, as a :class:`~jupyter_tpu.fleet.api.JobsAPI`. On the core loop."""
 
-    def __init__(self, core: Core, sync: SyncService) -> None:
+    def __init__(self, core: Core, sync: SyncService, homes: HomeService) -> None:
         self._sync = sync
         self._connected = core.connected
         self._finder = core.finder
@@ -51,7 +52,7 @@ class JobService:
         self._polled = core.polled
         self._records = JobRecords(core.store, self._changed)
         self.follower = JobFollower(
-            self._records, core.connections, core.desired, core.observed, sync
+            self._records, core.connections, core.desired, core.observed, sync, homes
         )
         core.connected.ends_with_tpu(self.forget)
         core.observer.register_need(self.unfinished)
