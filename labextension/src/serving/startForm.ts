@@ -64,7 +64,12 @@ export function canStartOnRequest(tpu: ITPU): boolean {
   return !tpu.attached && !whyNotStoppable(tpu);
 }
 
-/** What is asked of everybody. *price*: what is shown where requests may start the TPU. */
+/**
+ * What is asked of everybody. No field that depends on a choice is required: JupyterLab does not notice
+ * that an empty one has gone. The server refuses it.
+ *
+ * @param price what is shown where requests may start the TPU
+ */
 export function serverFields(
   tpu: ITPU,
   { kind, request }: IServerInput,
@@ -88,7 +93,6 @@ export function serverFields(
         'A shell command. It gets the port as $PORT, and should listen on 127.0.0.1 only.'
       ),
       placeholder: EXAMPLES.command,
-      required: true,
       typed: TRIMMED
     },
     kind === 'vllm' && {
@@ -96,7 +100,6 @@ export function serverFields(
       label: trans.__('Model'),
       help: trans.__('A name on Hugging Face, or a folder on the host'),
       placeholder: EXAMPLES.vllm,
-      required: true,
       typed: TRIMMED
     },
     kind === 'ray' && {
@@ -104,7 +107,6 @@ export function serverFields(
       label: trans.__('Application'),
       help: trans.__('Its module and its name in it'),
       placeholder: EXAMPLES.ray,
-      required: true,
       typed: TRIMMED
     },
     {
@@ -199,7 +201,9 @@ export function serverRequest(
   return {
     command:
       kind === 'command'
-        ? ['sh', '-c', input.command]
+        ? input.command
+          ? ['sh', '-c', input.command]
+          : []
         : kind === 'vllm'
           ? input.more.split(/\s+/).filter(word => word)
           : [],
