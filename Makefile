@@ -210,8 +210,10 @@ release: setup
 		$(MAKE) --no-print-directory $$target || exit 1; \
 	done
 
+# All of them, or with QUICK=1 those of the table for ten minutes; then the table of ratios. KEEP=1 keeps
+# these for the next releases, in benchmarks/history.
 bench: setup .venv/bench
-	for script in benchmarks/[a-z]*.py; do $(BIN)/python $$script || exit 1; done
+	$(BIN)/python benchmarks/_table.py $(if $(QUICK),--quick) $(if $(KEEP),--keep)
 
 # What is made from the code: labextension/src/rest/api.ts from the server's models, requests.ts from
 # its routes, operationKinds.ts from its kinds of operations; and the tables and drawn

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import platform
 import statistics
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 HERE = Path(__file__).resolve().parent
 OUT = Path(os.environ.get("BENCHMARKS_OUT") or HERE / "out")
+#: Percent of all processors that other programs used in a second before anything was measured.
+BUSY = psutil.cpu_percent(interval=1.0)
 
 
 def spread(values: Sequence[float]) -> float:
@@ -35,12 +41,28 @@ def summaries(by_way: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str, 
     }
 
 
+def machine() -> dict[str, Any]:
+    """Its processor, cores, and memory in GB."""
+    processor = platform.processor() or platform.machine()
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                processor = line.partition(":")[2].strip()
+                break
+    memory = round(psutil.virtual_memory().total / 1e9)
+    return {"processor": processor, "cores": os.cpu_count(), "memory_gb": memory}
+
+
 def write(name: str, **figures: Any) -> None:
-    """Writes them to benchmarks/out/NAME.json, with the commit and the load of this machine."""
+    """Writes them to benchmarks/out/NAME.json, with the commit and the machine, and says on which
+    machine it was and how quiet that was before.
+    """
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], cwd=HERE, capture_output=True, text=True
     )
-    result = {"benchmark": name, "commit": commit.stdout.strip(), "load": os.getloadavg()[0]}
+    here = machine()
+    result = {"benchmark": name, "commit": commit.stdout.strip(), "machine": here, "busy": BUSY}
+    print(f"{here['processor']}, {here['cores']} cores, busy before: {BUSY:.0f} %")
     OUT.mkdir(exist_ok=True)
     text = json.dumps(result | figures, indent=1) + "\n"
     (OUT / f"{name}.json").write_text(text, encoding="utf-8")

@@ -25,7 +25,7 @@ from typing import IO, TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).parent))
 from _kernel_ways import TPU, ZONE, Emulator, make_ours
-from _results import write
+from _results import summaries, write
 from kernel import Kernel
 from tunnel import free_port, wait_for
 
@@ -208,7 +208,7 @@ def main() -> None:
     goal = "" if args.line else f"   {'≤' if longer <= GOAL else 'not ≤'} {GOAL:g}"
     print(f"longer by {longer:.1f} ms{goal}")
     name = f"busy_tunnel_{args.line:g}" if args.line else "busy_tunnel"
-    write(name, n=rounds, unit="ms", goal=GOAL, results=results)
+    write(name, n=rounds, unit="ms", goal=GOAL, results=summaries(results))
 
 
 if __name__ == "__main__":

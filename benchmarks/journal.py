@@ -145,7 +145,6 @@ def main() -> None:
                 line += f"{what:>8} {took:6.2f} ({ratio:.1f} ×)"
             print(line)
         results[f"{size} bytes"] = summaries(by_way)
-    print(f"load: {os.getloadavg()[0]:.1f}")
     write("journal", n=args.rounds, unit="µs of processor time per message", results=results)
 
 

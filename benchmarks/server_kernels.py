@@ -211,7 +211,6 @@ def main() -> None:
     for what, figures in results["local"].items():
         theirs, mine = figures["median"], results["jupyter-tpu"][what]["median"]
         print(f"{what:36}{theirs:12.2f}{mine:14.2f}{mine / theirs if theirs else 0:8.2f}")
-    print(f"load: {os.getloadavg()[0]:.1f}")
     write("server_kernels", n=options.rounds, results=results)
 
 

@@ -6,6 +6,7 @@ set, in capitals or not: a company's proxy often ends TLS, with certificates of 
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import ssl
@@ -48,8 +49,13 @@ def ca_paths(environ: Mapping[str, str] = os.environ) -> list[Path]:
 
 def tls_context() -> ssl.SSLContext:
     """For HTTPS: Python's usual certificates, and those of `ca_paths`."""
+    return _tls_context(tuple((path, path.stat().st_mtime_ns) for path in ca_paths()))
+
+
+@functools.lru_cache(maxsize=4)  # reading them takes about 30 ms
+def _tls_context(changed: tuple[tuple[Path, int], ...]) -> ssl.SSLContext:
     context = ssl.create_default_context()
-    for path in ca_paths():
+    for path, _ in changed:
         folder = path.is_dir()
         context.load_verify_locations(
             cafile=None if folder else path, capath=path if folder else None
@@ -59,9 +65,14 @@ def tls_context() -> ssl.SSLContext:
 
 def opener(*, emulated: bool) -> urllib.request.OpenerDirector:
     """What opens URLs of Google, or of an emulator on this machine."""
-    if emulated:  # a proxy that is set for the internet must not get calls to this machine
-        return urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    return urllib.request.build_opener(urllib.request.HTTPSHandler(context=tls_context()))
+    if not emulated:
+        return urllib.request.build_opener(urllib.request.HTTPSHandler(context=tls_context()))
+    # A proxy that is set for the internet must not get calls to this machine. They are not HTTPS:
+    # since Python 3.12, each opener would read this computer's certificates.
+    nothing = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    return urllib.request.build_opener(
+        urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=nothing)
+    )
 
 
 def token_request() -> Any:

@@ -41,7 +41,10 @@ def test_each_benchmark_is_run_by_a_test():
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", SMALLEST)
-def test_it_runs_with_its_smallest_size_and_writes_its_figures(name, tmp_path):
+def test_it_runs_with_its_smallest_size_and_writes_its_figures(name, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    import _table as table
+
     if missing := [peer for peer in PEERS if find_spec(peer) is None]:
         pytest.skip(f"SKIPPED FOR WANT OF {', '.join(missing)}: make .venv/bench")
     done = subprocess.run(
@@ -54,4 +57,9 @@ def test_it_runs_with_its_smallest_size_and_writes_its_figures(name, tmp_path):
     assert done.returncode == 0, done.stderr
     written = json.loads((tmp_path / f"{name}.json").read_text())
     assert written["benchmark"] == name
-    assert any(written.values())
+    missing = [
+        row.title
+        for row in table.ROWS
+        if row.benchmark == name and table.Figure.read(written, row.ours) is None
+    ]
+    assert name == "run" or not missing  # its row is one of 32 hosts

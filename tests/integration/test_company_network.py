@@ -1,5 +1,7 @@
 """Google behind a company's proxy, with the company's certificates; and who pays for the calls."""
 
+import os
+import ssl
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +10,7 @@ import pytest
 from cli_shell import Shell
 from company_network import CompanyNetwork
 
+from jupyter_tpu.cloud import outbound
 from jupyter_tpu.cloud.outbound import CA_VARIABLES
 from jupyter_tpu.python_command import module_command
 
@@ -117,3 +120,23 @@ def test_a_list_without_the_tpus_of_an_api_that_refuses_says_so(network, tmp_pat
     refusal = {"code": 403, "message": "It is off.", "details": [off]}
     network.answers["/compute/"] = (403, {"error": refusal})
     assert here.run("list").stderr == ""
+
+
+def test_certificates_are_read_once_and_for_an_emulator_never(network, tmp_path, monkeypatch):
+    read = []
+    default = ssl.SSLContext.load_default_certs
+    monkeypatch.setattr(
+        ssl.SSLContext, "load_default_certs", lambda *given: read.append(given) or default(*given)
+    )
+    outbound.opener(emulated=True)
+    assert not read
+    certificates = tmp_path / "certificates.pem"
+    certificates.write_bytes(network.authority.read_bytes())
+    for name in CA_VARIABLES:
+        monkeypatch.setenv(name, str(certificates))
+    first = outbound.tls_context()
+    outbound.opener(emulated=False)
+    assert outbound.tls_context() is first
+    assert len(read) == 1
+    os.utime(certificates, (1, 1))  # another certificate was added, say
+    assert outbound.tls_context() is not first

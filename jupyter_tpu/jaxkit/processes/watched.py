@@ -120,6 +120,10 @@ class WatchedProcess:
             self._printed.join()
         if self._answer is not None:
             self._answer.join()
+        for process in self._started:
+            for pipe in filter(None, (process.stdin, process.stdout)):
+                with suppress(OSError):  # it ended before it read all
+                    pipe.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

@@ -11,10 +11,9 @@ import asyncio
 import http.client
 import threading
 import time
-import urllib.request
 from typing import Any, Callable, Dict, Optional, Tuple
 
-from ..guard.google import metadata_request
+from ..guard.google import direct_opener, metadata_request
 
 MAINTENANCE, PREEMPTION = "maintenance", "preemption"
 #: The keys of the metadata server that announce each, the graver one first, and what they say while
@@ -88,8 +87,8 @@ def _ask(key: str, etag: str) -> Tuple[str, str]:
     path = "instance/" + key
     if etag:
         path += "?wait_for_change=true&timeout_sec=%d&last_etag=%s" % (WAIT_SECONDS, etag)
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(metadata_request(path), timeout=WAIT_SECONDS + ANSWER_GRACE) as answer:
+    timeout = WAIT_SECONDS + ANSWER_GRACE
+    with direct_opener().open(metadata_request(path), timeout=timeout) as answer:
         if answer.headers.get("Metadata-Flavor") != "Google":
             raise ValueError("this is not the metadata server")
         return answer.read(MOST_BYTES).decode(errors="replace"), answer.headers.get("ETag") or ""
