@@ -58,9 +58,13 @@ def tls_context() -> ssl.SSLContext:
 
 
 def opener(*, emulated: bool) -> urllib.request.OpenerDirector:
-    """What opens URLs of Google, or of an emulator on this machine."""
+    """What opens URLs of Google, or of an emulator on this machine. Make it once: it loads all
+    certificates.
+    """
     if emulated:  # a proxy that is set for the internet must not get calls to this machine
-        return urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        no_proxy, no_tls = urllib.request.ProxyHandler({}), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        # A context of urllib's own would have loaded the system's certificates, in 50 ms.
+        return urllib.request.build_opener(no_proxy, urllib.request.HTTPSHandler(context=no_tls))
     return urllib.request.build_opener(urllib.request.HTTPSHandler(context=tls_context()))
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import urllib.request
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -48,6 +49,10 @@ class RestReader:
             f"/v2/{quote(node_path(name))}:getGuestAttributes", b"{}", parse_guest_attributes
         )
 
+    @cached_property
+    def _opener(self) -> urllib.request.OpenerDirector:
+        return opener(emulated=self._target.emulator is not None)
+
     def _read(self, path: str, body: bytes | None, parse: Callable[[Any], T]) -> T | None:
         try:
             if self._access is None:
@@ -62,8 +67,7 @@ class RestReader:
                 data=body,
                 headers={**headers, "Content-Type": "application/json"},
             )
-            emulated = self._target.emulator is not None
-            with opener(emulated=emulated).open(request, timeout=ANSWER_SECONDS) as response:
+            with self._opener.open(request, timeout=ANSWER_SECONDS) as response:
                 return parse(json.load(response))
         except (TPUError, OSError, ValueError, KeyError, AttributeError, TypeError):
             return None  # not reached, refused, or not what the API answers
