@@ -95,7 +95,7 @@ class Links:
         and, where they are known already, without loading Google's client.
         """
         # First: on a busy machine, loading it takes longer than what is noted below stays fresh.
-        await asyncio.to_thread(importlib.import_module, "asyncssh")
+        await asyncio.to_thread(importlib.import_module, "jupyter_tpu.ssh.library")
         lookup = self._pool.lookup
         if is_emulated(self.cloud, node.name):  # their ports
             published: list[GuestAttributes] | None

@@ -193,7 +193,7 @@ def _watched(kernel: RemoteKernel, host: int, path: str, work: Work[T], progress
     states: queue.SimpleQueue[tuple[int, int] | None] = queue.SimpleQueue()
 
     async def connected() -> T:
-        import asyncssh
+        from ..ssh.library import asyncssh
 
         try:
             reader, writer = await kernel.host(host).open_unix(path)

@@ -115,7 +115,7 @@ class DaemonStream:
 
     async def read(self, size: int) -> bytes:
         """Up to *size* bytes; b"" at the end."""
-        import asyncssh
+        from .library import asyncssh
 
         try:
             return await self._reader.read(size)
@@ -127,7 +127,7 @@ class DaemonStream:
 
     async def drain(self) -> None:
         """Waits until there is room for more."""
-        import asyncssh
+        from .library import asyncssh
 
         try:
             await self._writer.drain()

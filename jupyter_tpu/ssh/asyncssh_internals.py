@@ -120,7 +120,7 @@ def usable(use: str, owner: str, thing: object) -> bool:
 
 def lacks(names: list[str]) -> str:
     """A sentence: "asyncssh 3.0 has no channel.SSHChannel._recv_window as it is used here."."""
-    import asyncssh
+    from .library import asyncssh
 
     listed = ", ".join(names)
     return f"asyncssh {asyncssh.__version__} has no {listed} as it is used here."
@@ -161,7 +161,7 @@ async def missing_parts() -> dict[str, list[str]]:
 
     It opens a connection of asyncssh to itself, since many parts are of open connections.
     """
-    import asyncssh
+    from .library import asyncssh
 
     class Session(asyncssh.SSHTCPSession[bytes]):
         pass
@@ -249,7 +249,7 @@ def route_options(
 
 def replace_exec(succeeds: Callable[[str], bool]) -> None:
     """From now on *succeeds* runs the commands of `Match exec`."""
-    import asyncssh.config
+    from .library import asyncssh
 
     if usable("exec", "config", asyncssh.config):
         asyncssh.config._exec = succeeds  # type: ignore[assignment]

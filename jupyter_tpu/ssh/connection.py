@@ -118,7 +118,7 @@ class SSHConnection:
 
     async def alive(self, limit: float) -> bool:
         """Whether the host answers within *limit* seconds; asks now, without the keepalive."""
-        import asyncssh
+        from .library import asyncssh
 
         try:
             # Nothing can listen there, so the host answers with an error after one round trip.
@@ -219,7 +219,7 @@ class SSHConnection:
         self, argv: Sequence[str], ended: Callable[[], None] = lambda: None
     ) -> CommandStream:
         """A session of a command, which has begun. ended: called when it has ended, if it began."""
-        import asyncssh
+        from .library import asyncssh
 
         start = CommandStart(self.host)
         stream = CommandStream(self._lost_error, start, ended)
@@ -252,7 +252,7 @@ class SSHConnection:
         Raises NOT_FOUND (`NotListening`, also a ConnectionRefusedError) if nothing listens, and as
         `CarriedSockets.open`.
         """
-        import asyncssh
+        from .library import asyncssh
 
         if self._forwards_unix is not False:
             try:
@@ -297,7 +297,7 @@ class SSHConnection:
         UNREACHABLE if the connection is lost.
         """
 
-        import asyncssh
+        from .library import asyncssh
 
         refusal: asyncssh.ChannelOpenError | None = None
         try:
@@ -342,7 +342,7 @@ class SSHConnection:
     async def _session(
         self, line: str, input: bytes, on_line: Callable[[str], None] | None, max_output: int
     ) -> CompletedCommand:
-        import asyncssh
+        from .library import asyncssh
 
         start = CommandStart(self.host)
         async with self._sessions:
@@ -374,7 +374,7 @@ class SSHConnection:
         """What *open* returns. sshd refuses a session if there are too many, and for a moment it
         still counts one that has ended: then it is asked again.
         """
-        import asyncssh
+        from .library import asyncssh
 
         end = asyncio.get_running_loop().time() + _SESSION_LIMIT
         while True:
@@ -387,7 +387,7 @@ class SSHConnection:
 
     async def _end(self, process: SSHClientProcess[bytes]) -> None:
         """Ends the command on the host: closing only its session would let it run on."""
-        import asyncssh
+        from .library import asyncssh
 
         with contextlib.suppress(asyncssh.Error, OSError):
             process.terminate()

@@ -63,7 +63,7 @@ def ensure_key(path: Path | None = None) -> Path:
 
 def load_key(path: Path) -> SSHKey:
     """Reads the private key at *path*; raises KEY_FILE, or OSError where it can't be read."""
-    import asyncssh
+    from .library import asyncssh
 
     stat_result = path.stat()
     mode = stat.S_IMODE(stat_result.st_mode)
@@ -95,7 +95,7 @@ def load_key(path: Path) -> SSHKey:
 @lru_cache(maxsize=4)
 def _parsed(path: Path, changed: int, inode: int) -> SSHKey:
     """Parsing takes half a millisecond, and each host of a pod needs the key several times."""
-    import asyncssh
+    from .library import asyncssh
 
     return asyncssh.read_private_key(path)
 
@@ -124,7 +124,7 @@ def public_line(key: SSHKey) -> str:
 
 
 def _create(path: Path) -> None:
-    import asyncssh
+    from .library import asyncssh
 
     private_dir(path.parent)
     key = asyncssh.generate_private_key("ssh-ed25519", comment="jupyter-tpu")

@@ -55,7 +55,7 @@ async def connect(
     Raises HOST_KEY for a host with another key than the pinned ones (the message has both
     fingerprints), PERMISSION if it rejects our key, KEY_FILE, and UNREACHABLE.
     """
-    import asyncssh
+    from .library import asyncssh
 
     keepalive = keepalive or Keepalive()
     stack = AsyncExitStack()
@@ -95,7 +95,7 @@ async def _open(
     shown: list[str],
     compressed: bool,
 ) -> tuple[SSHClientConnection, asyncio.Future[None]]:
-    import asyncssh
+    from .library import asyncssh
 
     lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 

@@ -61,7 +61,7 @@ async def resolve_route(host: HostAddress, config: Path | None = None) -> ProxyR
 
 
 def _configured(host: HostAddress, path: Path) -> ProxyRoute | None:
-    import asyncssh
+    from .library import asyncssh
 
     replace_exec(_exec)
     try:
@@ -146,7 +146,7 @@ async def open_jumps(jumps: tuple[str, ...], stack: AsyncExitStack) -> SSHClient
 
     Raises HOST_KEY, PERMISSION or UNREACHABLE, naming the jump host.
     """
-    import asyncssh
+    from .library import asyncssh
 
     replace_exec(_exec)
     connection: SSHClientConnection | None = None

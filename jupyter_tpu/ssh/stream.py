@@ -102,7 +102,7 @@ class CommandStream:
 
     async def write(self, data: bytes) -> bool:
         """Writes to its input; False if the command reads no more."""
-        import asyncssh
+        from .library import asyncssh
 
         self._writer.write(data)
         try:
@@ -118,7 +118,7 @@ class CommandStream:
         self._writer.close()
 
     async def _read(self, reading: Coroutine[Any, Any, bytes]) -> bytes:
-        import asyncssh
+        from .library import asyncssh
 
         try:
             return await reading

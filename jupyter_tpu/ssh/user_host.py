@@ -148,8 +148,7 @@ async def shown_key(host: UserHost) -> ShownKey:
     Raises HOST_KEY if the user's `ssh` knows another key of it, or one that is revoked, and
     UNREACHABLE.
     """
-    import asyncssh
-
+    from .library import asyncssh
     from .opening import failure_text, host_key_algorithms
 
     kind, known = await _ask_openssh(host)

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from msgspec import structs
 
 from ...errors import Reason, TPUError
+from ...on_host.agent.protocol.mounts import is_known_local
 from ...progress import ProgressReporter
 from .bases import Bases
 from .ignore import is_notebook
@@ -132,6 +133,7 @@ class Mirror:
             folder, quiet=_QUIET_MILLISECONDS, latest=_LATEST_MILLISECONDS, leave_out=is_notebook
         )
         self._stamps: Stamps | None = None
+        self._is_local = False  # the folder is on a disk of this machine
         self._others = OtherHosts(lambda: others(self), self._copy_to_others, self._report)
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"mirror {folder}")
         self._task.add_done_callback(self._finished)
@@ -192,7 +194,13 @@ class Mirror:
         """Copies again if something has changed since the last copy; False if there is none yet."""
         if self._stamps is None:
             return False
-        if await asyncio.to_thread(self._stamps.differ):
+        # A network's file system may hang. Another answers sooner than a thread is reached and
+        # left, for which each cell would wait.
+        if (
+            self._stamps.differ()
+            if self._is_local
+            else await asyncio.to_thread(self._stamps.differ)
+        ):
             self.recheck()
         return True
 
@@ -239,6 +247,7 @@ class Mirror:
         self, hosts: Sequence[MirrorHost], progress: ProgressReporter
     ) -> tuple[SyncOutcome, LocalProject]:
         local = await asyncio.to_thread(LocalProject, self.folder, self._bases, LIMITS)
+        self._is_local = await asyncio.to_thread(is_known_local, str(self.folder))
         by_number = {host.host.number: host for host in hosts}
         outcome = await push(
             hosts,

@@ -15,7 +15,17 @@ LOCAL = (
 
 def is_local(path):
     """Also True where the system does not say what is mounted."""
-    real, longest, kind = os.path.realpath(path), "", LOCAL[0]
+    return kind_of(path) in ("", *LOCAL)
+
+
+def is_known_local(path):
+    """False where the system does not say what is mounted."""
+    return kind_of(path) in LOCAL
+
+
+def kind_of(path):
+    """The kind of the file system that *path* is on; "" where the system does not say."""
+    real, longest, kind = os.path.realpath(path), "", ""
     try:
         with open(TABLE, errors="surrogateescape") as file:
             for line in file:
@@ -25,4 +35,4 @@ def is_local(path):
                     longest, kind = place, rest.partition(" ")[0]
     except OSError:
         pass
-    return kind in LOCAL
+    return kind
