@@ -238,34 +238,3 @@ def split_parts(message: Union[bytes, bytearray]) -> List[bytes]:
         parts.append(bytes(view[position : position + size]))
         position += size
     return parts
-
-
-def split_pieces(pieces: Sequence[bytes]) -> List[bytes]:
-    """As :func:`split_parts` of all *pieces* together; each byte of a part is copied once."""
-    if len(pieces) == 1:
-        return split_parts(pieces[0])
-    rest, position = [memoryview(piece) for piece in reversed(pieces)], 0
-
-    def take(size: int) -> bytes:
-        nonlocal position
-        chunks: List[memoryview] = []
-        while size and rest:
-            end = min(len(rest[-1]), position + size)
-            chunks.append(rest[-1][position:end])
-            size -= end - position
-            position = end
-            if end == len(rest[-1]):
-                rest.pop()
-                position = 0
-        if size:
-            raise ProtocolError("a message that is shorter than its parts")
-        return b"".join(chunks)
-
-    (count,) = _COUNT.unpack(take(_COUNT.size))
-    if count > MAX_PARTS:
-        raise ProtocolError("a message with an incomplete header")
-    sizes = struct.unpack("!%dI" % count, take(_COUNT.size * count))
-    total = _COUNT.size * (1 + count) + sum(sizes)
-    if total != sum(map(len, pieces)):
-        raise ProtocolError("a message whose parts do not add up to its size")
-    return [take(size) for size in sizes]

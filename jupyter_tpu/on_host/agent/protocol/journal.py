@@ -217,7 +217,7 @@ class Journal:
 
     def _hello(self, fields: Dict[str, Any]) -> bytes:
         lanes = [
-            [self._out[lane].store.oldest, self._in[lane].received, self._in[lane].partial]
+            [self._out[lane].store.oldest, self._in[lane].received, len(self._in[lane].partial)]
             for lane in (NORMAL, URGENT)
         ]
         hello = {"stream": self.stream, "peer": self._peer, "lanes": lanes, "words": fields}

@@ -155,8 +155,7 @@ class IncomingLane:
         self.max_message = max_message
         self.received = 0  # everything up to here was delivered to the application
         self.acknowledged = 0  # everything up to here is acknowledged
-        self._pieces: List[bytes] = []  # of the message after it …
-        self.partial = 0  # … and their bytes
+        self.partial = bytearray()  # of the message after it
         self.received_bytes = 0  # of payload, on this connection
         self.credit = 0
         self._announced_credit = 0  # what the peer knows of it
@@ -167,7 +166,7 @@ class IncomingLane:
     def restart(self, received: int) -> None:
         """Another stream: the first message to come is the one after *received*."""
         self.received = self.acknowledged = received
-        self._forget_partial()
+        self.partial.clear()
         self._waiting.clear()
 
     def connected(self) -> None:
@@ -180,7 +179,7 @@ class IncomingLane:
         missed = max(0, oldest - 1 - self.received)
         if missed:
             self.received = oldest - 1
-            self._forget_partial()
+            self.partial.clear()
         return missed
 
     def receive(self, piece: frames.Piece) -> Optional[List[bytes]]:
@@ -195,20 +194,18 @@ class IncomingLane:
             return None
         self._in_order(piece.last - piece.span + 1)
         if piece.offset == 0:
-            self._forget_partial()
-        if piece.offset != self.partial:
+            self.partial.clear()
+        if piece.offset != len(self.partial):
             raise ProtocolError("a piece of message %d that does not fit" % piece.last)
-        self._pieces.append(piece.data)
-        self.partial += len(piece.data)
-        if self.partial < piece.size:
+        self.partial += piece.data
+        if len(self.partial) < piece.size:
             self._give_credit()
             return None
         # Emptied before anything can fail: no later connection continues this message.
-        pieces, size = self._pieces, self.partial
-        self._forget_partial()
-        if size > piece.size:
+        whole, self.partial = self.partial, bytearray()
+        if len(whole) > piece.size:
             raise ProtocolError("message %d is longer than announced" % piece.last)
-        parts = frames.split_pieces(pieces)
+        parts = frames.split_parts(whole)
         self._deliver(piece.last, piece.size)
         return parts
 
@@ -217,12 +214,9 @@ class IncomingLane:
         if gap.last <= self.received:
             return False
         self._in_order(gap.first)
-        self._forget_partial()
+        self.partial.clear()
         self._deliver(gap.last, 0)
         return True
-
-    def _forget_partial(self) -> None:
-        self._pieces, self.partial = [], 0
 
     def _in_order(self, first: int) -> None:
         if first != self.received + 1:
@@ -255,7 +249,7 @@ class IncomingLane:
     def _give_credit(self) -> None:
         # Pieces of an unfinished message give credit at once, or a message larger than the window
         # would never arrive; but only while no delivered message waits to be acknowledged.
-        held = self._held + (self.partial if self._waiting else 0)
+        held = self._held + (len(self.partial) if self._waiting else 0)
         if self.received_bytes - held > self.credit:
             self.credit = self.received_bytes - held
             self.ack_due = True
