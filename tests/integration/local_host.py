@@ -221,6 +221,11 @@ class LocalHost:
                     lines.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
         return [line for line in lines if line]
 
+    def processes_besides_the_agent(self) -> list[str]:
+        """Those but for its daemon and what that starts programs with."""
+        ends = ("daemon", "forker")
+        return [line for line in self.processes() if not line.rstrip().endswith(ends)]
+
 
 class LocalTPUProvisioner(TPUProvisioner):
     """The provisioner, but with a host from `hosts`."""

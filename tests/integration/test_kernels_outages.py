@@ -251,7 +251,7 @@ def test_a_shutdown_leaves_nothing_not_even_what_tried_to_get_away(remote):
     manager.shutdown_kernel()
     notebook.close()
     assert not any(start_time(int(pid)) for pid in before.split())
-    until(lambda: not [line for line in host.processes() if "daemon" not in line])
+    until(lambda: not host.processes_besides_the_agent())
     assert not list((host.home / ".jupyter-tpu/run").glob("k-*"))
 
 
@@ -267,7 +267,7 @@ def test_a_kernel_that_ignores_the_shutdown_is_killed(remote):
     notebook.until_output(request, "begun")
     manager.shutdown_kernel()
     notebook.close()
-    until(lambda: not [line for line in host.processes() if "daemon" not in line])
+    until(lambda: not host.processes_besides_the_agent())
 
 
 def test_a_shutdown_while_the_line_is_cut_is_done_when_it_is_back(remote, monkeypatch):
@@ -281,7 +281,7 @@ def test_a_shutdown_while_the_line_is_cut_is_done_when_it_is_back(remote, monkey
     manager.shutdown_kernel()
     assert [line for line in host.processes() if "ipython_kernel" in line]
     host.loop_call(host.mend)
-    until(lambda: not [line for line in host.processes() if "daemon" not in line])
+    until(lambda: not host.processes_besides_the_agent())
 
 
 def memory_of(pid: int) -> int:

@@ -218,5 +218,5 @@ def test_a_first_connection_with_agent_and_kernel_costs_little(emulator, kernels
         up, down = first.proxy.count()
         notebook.close()
     print(f"first connection: {up} bytes up, {down} down")
-    assert up < 175_000  # nearly all of it is the agent
+    assert up < 185_000  # nearly all of it is the agent
     assert down < 100_000

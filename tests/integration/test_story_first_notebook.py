@@ -53,14 +53,18 @@ def processes(emulator: Any, name: str) -> list[str]:
     return sorted(c for c in commands if not re.match(r"sshd: \w+ \[priv\]|sshd: \w+@", c))
 
 
+#: How the commands of the agent end, which a connected TPU keeps.
+AGENT = (" daemon", " forker")
+
+
 def wait_until_processes_are(
-    emulator: Any, name: str, expected: list[str], besides: str | None = None
+    emulator: Any, name: str, expected: list[str], besides: tuple[str, ...] = ()
 ) -> None:
-    """Waits until *expected* is all that runs there, but for commands that end in *besides*."""
+    """Waits until *expected* is all that runs there, but for commands that end in one of *besides*."""
 
     def are_so() -> bool:
         now = processes(emulator, name)
-        left = [p for p in now if p not in expected and not (besides and p.endswith(besides))]
+        left = [p for p in now if p not in expected and not p.endswith(besides)]
         return not left and all(p in now for p in expected)
 
     until(are_so, why=lambda: f"{processes(emulator, name)} instead of {expected}")
@@ -100,7 +104,7 @@ def test_a_newcomer_runs_a_notebook_on_a_tpu_that_was_created_and_connected(
     assert re.match(r"This cell runs on t1v-n-\w{8}-w-0", place["text"])
     assert devices["data"]["text/plain"].count("CpuDevice") == DEVICES
     # A connected TPU keeps its agent, and nothing of the kernel.
-    wait_until_processes_are(emulator, "story", environment["before"], besides=" daemon")
+    wait_until_processes_are(emulator, "story", environment["before"], besides=AGENT)
 
 
 def test_a_kernel_that_is_refused_is_also_an_event_with_the_reason_in_the_users_language(
@@ -185,7 +189,7 @@ def test_a_kernel_of_the_server_is_named_before_its_tpu_is_deleted(server, envir
     server.request("DELETE", f"/api/kernels/{kernel['id']}")
     assert server.tpu("GET", "tpus/story/kernels?fresh=true") == []
     # A disconnected TPU keeps nothing.
-    wait_until_processes_are(emulator, "story", environment["before"], besides=" daemon")
+    wait_until_processes_are(emulator, "story", environment["before"], besides=AGENT)
     a_warm_kernel_is_the_next_one(server, emulator)
     server.finish(server.tpu("POST", "tpus/story/disconnect", {}))
     wait_until_processes_are(emulator, "story", environment["before"])
