@@ -60,7 +60,7 @@ AGENT = (" daemon", " forker")
 def wait_until_processes_are(
     emulator: Any, name: str, expected: list[str], besides: tuple[str, ...] = ()
 ) -> None:
-    """Waits until *expected* is all that runs there, but for commands that end in one of *besides*."""
+    """Waits until *expected* is all that runs there, but for commands that end in *besides*."""
 
     def are_so() -> bool:
         now = processes(emulator, name)
