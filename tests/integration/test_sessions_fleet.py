@@ -331,6 +331,7 @@ def test_the_cell_that_a_reboot_interrupts_is_known_with_the_session_before_it(
     assert until(lambda: session()["interrupted"], 180)["cell"] == "cell-9"
 
 
+@pytest.mark.long
 def test_a_kernel_on_all_hosts_of_a_pod_is_saved_restored_and_deleted_from_outside(
     server: Server, spec: str, place: str
 ) -> None:
