@@ -31,7 +31,7 @@ QUICK = {
     "busy_tunnel": "--rounds 3",
     "run": "--hosts 32 --rounds 3",
     "copy_files": "--types v5litepod-1 --size 1 --rounds 5",
-    "kernel": "--rounds 3 --no-outages",
+    "kernel": "--rounds 2 --no-outages",
     "server_kernels": "--rounds 2 --kernels 5",
     "pod_kernel": "--rounds 1",
     "session": "--size 400 --rounds 3",
