@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from _results import HERE, OUT
@@ -58,53 +59,41 @@ class Row:
     factor: float = 1.0
 
 
-def tunnel(title: str, what: str, goal: float) -> Row:
-    return Row(
-        title, "tunnel", ("results", "jupyter-tpu", what), ("results", "ssh -L (gcm)", what), goal
-    )
+def beside(
+    title: str, benchmark: str, what: str, peer: str, goal: float, ours: str = "jupyter-tpu"
+) -> Row:
+    """The same figure of two ways."""
+    return Row(title, benchmark, ("results", ours, what), ("results", peer, what), goal)
+
+
+tunnel = partial(beside, benchmark="tunnel", peer="ssh -L (gcm)")
+in_server = partial(beside, benchmark="server_kernels", peer="local")
+pod = partial(beside, benchmark="pod_kernel", ours="pod kernel")
+session = partial(beside, benchmark="session", peer="Orbax")
 
 
 def run(state: str, goal: float) -> Row:
-    def at(way: str) -> tuple[str, ...]:
-        return "results", "32", f"{way}, {state}", "s"
-
-    title = f"a command on 32 hosts, {state}, beside Fabric"
-    return Row(title, "run", at("jupyter tpu run"), at("fabric"), goal)
-
-
-def kernel(title: str, what: str, goal: float, peer: str | None = None, **unit: Any) -> Row:
-    def at(way: str, what: str) -> tuple[str, ...]:
-        return "at", "0 ms", "figures", way, what
-
-    return Row(title, "kernel", at("jupyter-tpu", what), at("local", peer or what), goal, **unit)
-
-
-def in_server(title: str, what: str, goal: float) -> Row:
-    return Row(
-        title, "server_kernels", ("results", "jupyter-tpu", what), ("results", "local", what), goal
+    ours, peer = (
+        ("results", "32", f"{way}, {state}", "s") for way in ("jupyter tpu run", "fabric")
     )
+    return Row(f"a command on 32 hosts, {state}, beside Fabric", "run", ours, peer, goal)
 
 
 def copied(title: str, what: str, goal: float) -> Row:
-    def at(way: str) -> tuple[str, ...]:
-        return "results", f"quick, {way}", what
-
-    return Row(title, "copy_files", at("jupyter tpu copy"), at("scp"), goal)
+    ours, peer = (("results", f"quick, {way}", what) for way in ("jupyter tpu copy", "scp"))
+    return Row(title, "copy_files", ours, peer, goal)
 
 
-def pod(title: str, what: str, peer: str, goal: float) -> Row:
-    return Row(title, "pod_kernel", ("results", "pod kernel", what), ("results", peer, what), goal)
-
-
-def session(title: str, what: str, goal: float, peer: tuple[str, str] | None = None) -> Row:
-    beside = peer or ("Orbax", what)
-    return Row(title, "session", ("results", "jupyter-tpu", what), ("results", *beside), goal)
+def kernel(title: str, what: str, goal: float, peer: str | None = None, **unit: Any) -> Row:
+    at = "at", "0 ms", "figures"
+    ours, local = (*at, "jupyter-tpu", what), (*at, "local", peer or what)
+    return Row(title, "kernel", ours, local, goal, **unit)
 
 
 ROWS = (
-    tunnel("tunnel, CPU of the client, get", "get CPU-s/GB", 1.1),
-    tunnel("tunnel, CPU of the client, put", "put CPU-s/GB", 1.2),
-    tunnel("tunnel, CPU of a small request", "small request CPU µs", 1.5),
+    tunnel("tunnel, CPU of the client, get", what="get CPU-s/GB", goal=1.1),
+    tunnel("tunnel, CPU of the client, put", what="put CPU-s/GB", goal=1.2),
+    tunnel("tunnel, CPU of a small request", what="small request CPU µs", goal=1.5),
     Row(
         "1+1 while 100 MB/s flow",
         "busy_tunnel",
@@ -121,18 +110,24 @@ ROWS = (
     kernel("1+1 by jupyter_client, p50", "execute p50", 1.0, unit="ms", factor=1e3),
     kernel("kernel start until it answers", "start", 1.1),
     kernel("kernel start, warm", "start, warm", 0.35, "start"),
-    in_server("200 MB display in the server", "200 MB display, ms", 1.3),
-    in_server("an idle kernel's fds in the server", "each idle kernel: fds", 1.1),
-    pod("pod kernel: start beside jupyter-distributed", "start", "jupyter-distributed", 0.7),
-    pod("pod kernel: a cell beside ipyparallel", "cell", "ipyparallel", 1.2),
-    session("session: first save beside Orbax", "first save s", 1.15),
-    session(
-        "session: 1 array of 200 changed, beside the first save",
-        "1 array changed s",
-        0.05,
-        ("jupyter-tpu", "first save s"),
+    in_server("200 MB display in the server", what="200 MB display, ms", goal=1.3),
+    in_server("an idle kernel's fds in the server", what="each idle kernel: fds", goal=1.1),
+    pod(
+        "pod kernel: start beside jupyter-distributed",
+        what="start",
+        peer="jupyter-distributed",
+        goal=0.7,
     ),
-    session("session: restore beside Orbax", "restore s", 1.15),
+    pod("pod kernel: a cell beside ipyparallel", what="cell", peer="ipyparallel", goal=1.2),
+    session("session: first save beside Orbax", what="first save s", goal=1.15),
+    Row(
+        "session: 1 array of 200 changed, beside the first save",
+        "session",
+        ("results", "jupyter-tpu", "1 array changed s"),
+        ("results", "jupyter-tpu", "first save s"),
+        0.05,
+    ),
+    session("session: restore beside Orbax", what="restore s", goal=1.15),
     Row(
         "CPU that the extension adds to a server's start",
         "startup",

@@ -56,7 +56,7 @@ def set_home(
     confirmed: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Choose which folders are kept, and where. What is there of the name is restored.
+    """Choose which folders are kept, and where. A copy that is there for this name is restored.
 
     Keys, passwords and tokens are left out. Google bills what is stored in a bucket.
     """

@@ -162,7 +162,7 @@ def setting_text(name: str, setting: SessionSetting) -> str:
 @tpu_argument(required=False)
 @list_options
 def buckets(name: str | None) -> None:
-    """List the project's buckets, those of the TPU's region first: for --in gs://BUCKET/FOLDER."""
+    """List the project's buckets for --in, those in the TPU's region first."""
     with open_session() as fleet:
         zone = fleet.call(fleet.fleet.tpu(name)).zone if name is not None else "-"
         listed = fleet.call(fleet.fleet.sessions.buckets(zone))

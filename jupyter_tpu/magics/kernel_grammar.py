@@ -235,8 +235,8 @@ def checkpoint(
     "--from",
     "source",
     metavar="TPU",
-    help="Restore what needs no unpickling into this notebook here, from the copy of a session of "
-    "this TPU on this computer.",
+    help="Restore a session of this TPU into a local notebook: arrays and simple values, from the "
+    "copy on this computer.",
 )
 @tpu_option
 @kernel_environment_option

@@ -23,7 +23,7 @@ def restore_here(namespace: dict[str, Any], name: str, tpu: str, *, overwrite: b
     here = [one for one in known if one.place == COMPUTER and one.name == name and _is_of(one, tpu)]
     if not here:
         raise TPUError(
-            f"There is no session {name} of {tpu} on this computer.",
+            f"The session {name} of {tpu} is not on this computer.",
             Reason.NOT_FOUND,
             f"Copy it here: jupyter tpu session save {tpu} --in computer",
         )
@@ -39,7 +39,7 @@ def restore_here(namespace: dict[str, Any], name: str, tpu: str, *, overwrite: b
     report = SessionReport(
         list(read.values),
         read.reasons,
-        ["Arrays of JAX are NumPy arrays here."] if read.values else [],
+        ["JAX arrays are NumPy arrays here."] if read.values else [],
         saved=read.saved,
         source=read.about,
     )

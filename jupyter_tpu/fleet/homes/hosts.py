@@ -11,7 +11,7 @@ from typing import Any, cast
 from ...backoff import Backoff
 from ...cloud import Node, NodeName
 from ...errors import Reason, TPUError
-from ...on_host.agent.daemon.homes import setting_digest
+from ...on_host.agent.home.state import setting_digest
 from ...on_host.agent.protocol import requests
 from ...on_host.agent.protocol.records import HomeReport
 from ..core.core import Core
@@ -123,6 +123,7 @@ class HomeHosts:
 def require(outcome: HomeOutcome) -> HomeOutcome:
     """Raises TPUError for one that has failed."""
     if outcome.state in ("failed", "cancelled"):
-        why = outcome.problem.message if outcome.problem is not None else "It was cancelled."
-        raise TPUError(why, Reason.UNAVAILABLE)
+        if outcome.problem is not None:
+            raise outcome.problem.to_error()
+        raise TPUError("It was cancelled.", Reason.CANCELLED, "Try again.")
     return outcome

@@ -5,7 +5,7 @@ What was chosen belongs to the name: it stays when the TPU is gone, for the next
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import structs
@@ -32,6 +32,8 @@ class HomeIndex:
         self._records = {record.id: record for record in core.store.snapshot.homes}
         #: What each host last said that it has noted: the hash of the setting.
         self.noted: dict[NodeName, str] = {}
+        #: What hosts had noted of TPUs for which nothing is chosen any more.
+        self.dropped: set[str] = set()
         core.shared.reloaded.add(self._take_over)
         core.tpus.register(self._describe)
 
@@ -42,6 +44,8 @@ class HomeIndex:
             for id in {*self._records, *records}
             if self._records.get(id) != records.get(id)
         ]
+        gone = (record for id, record in self._records.items() if id not in records)
+        self.dropped.update(record.told for record in gone)
         self._records = records
         for name in changed:
             self._changes.mark_tpu_changed(name)
@@ -60,9 +64,6 @@ class HomeIndex:
             there = node is not None and bool(record.node_id) and node.id == record.node_id
             homes.append(structs.replace(record.home, there=there))
         return homes
-
-    def records(self) -> Sequence[HomeRecord]:
-        return [*self._records.values()]
 
     def of(self, name: NodeName) -> HomeRecord | None:
         """What was chosen for a TPU, or for the one before it of the name. None also while another
@@ -112,7 +113,8 @@ class HomeIndex:
         return record.home
 
     def drop(self, record: HomeRecord) -> None:
-        self._records.pop(record.id, None)
+        current = self._records.pop(record.id, record)
+        self.dropped.add(current.told)
         self._store.drop_home(record.id)
         self._changes.mark_tpu_changed(record.name)
 
@@ -122,6 +124,7 @@ class HomeIndex:
         if current is None:
             return
         self.noted[node.name] = setting
+        self.dropped.discard(setting)
         home = structs.replace(current.home, zone=node.name.zone)
         self._keep(
             structs.replace(current, zone=node.name.zone, node_id=node.id, told=setting, home=home)
@@ -135,8 +138,10 @@ class HomeIndex:
             return
         doing: Any = _DOING.get(report["doing"], "")
         home = structs.replace(record.home, doing=doing, done=report["done"], total=report["total"])
-        if report["outcome"] and report["setting"] == record.told:
-            home = _with_outcome(home, outcome_of(report["outcome"]))
+        outcome = report["outcome"]
+        # What was deleted there was that of another TPU: its own is not chosen after that.
+        if outcome and outcome["do"] != "forget" and report["setting"] == record.told:
+            home = _with_outcome(home, outcome_of(outcome))
         if home != record.home:
             self._keep(structs.replace(record, home=home))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -11,8 +12,8 @@ import msgspec
 from ...cloud import Node, NodeName, is_attached
 from ...concurrency import cancel_all
 from ...errors import InvalidInput, Reason, TPUError
-from ...on_host.agent.daemon.homes import setting_digest
 from ...on_host.agent.home.chosen import NOT_KEPT, is_plain
+from ...on_host.agent.home.state import setting_digest
 from ...own_log import happened
 from ...progress import StepPlan
 from ...wording import count, size_text
@@ -170,6 +171,8 @@ class HomeService:
             # A host says it has what it saves, or gets it, before it may save.
             outcome = require(await self._hosts.carry_out(name, "adopt", setting, moved))
             self._index.note(record, outcome)
+            if self._index.of(name) is None:
+                return outcome  # nothing is chosen for it any more
             await self._hosts.note(name, setting)
             self._index.settled(record, node, digest)
             if outcome.state == "restored":
@@ -206,6 +209,17 @@ class HomeService:
             for name in names & self._index.noted.keys():
                 if await self._lacks(name):
                     self._begin(name)
+            for name in self._core.desired.connected:
+                await self._end_dropped(name)
+
+    async def _end_dropped(self, name: NodeName) -> None:
+        """Has a host that could not be reached before save nothing any more."""
+        noted = self._index.noted.get(name)
+        if not noted or noted not in self._index.dropped or self._index.of(name) is not None:
+            return
+        if self._hosts.can_reach(name):
+            with contextlib.suppress(TPUError):  # it is tried again
+                await self._hosts.note(name, None)
 
     async def _lacks(self, name: NodeName) -> bool:
         """Whether a TPU does not have its home folders, or its host does not know what to save."""
@@ -241,7 +255,7 @@ class HomeService:
             self._index.note(record, outcome)
             progress.operation.result = msgspec.to_builtins(outcome)
             require(outcome)
-            if outcome.state in ("restored", "empty"):
+            if outcome.state in ("restored", "empty") and self._index.of(name) is not None:
                 await self._hosts.note(name, setting)
                 self._index.settled(record, node, setting_digest(dict(setting)))
             for line in outcome_lines(outcome):
@@ -257,10 +271,12 @@ class HomeService:
         name = self._reached_from(record)
         node = self._core.observed.require_hosts(name)
         setting = await self._hosts.setting(node, record.home.setting, record.tpu)
-        await self._hosts.note(name, None)
-        require(await self._hosts.carry_out(name, "forget", setting, seconds=FORGET_SECONDS))
+        async with self._locks[name]:  # nothing has it saved again meanwhile
+            if name == record.name:  # another one goes on with its own
+                await self._hosts.note(name, None)
+            require(await self._hosts.carry_out(name, "forget", setting, seconds=FORGET_SECONDS))
+            self._index.drop(record)
         happened(f"Deleted the home folders in {record.home.setting.place}", tpu=record.tpu)
-        self._index.drop(record)
 
     def _reached_from(self, record: HomeRecord) -> NodeName:
         """A TPU of the project whose host can delete it now: its own, or another one."""
@@ -297,7 +313,7 @@ def outcome_lines(outcome: HomeOutcome) -> list[str]:
         case "same":
             lines = ["The home folder has all that was saved."]
         case "empty":
-            lines = ["There are no home folders in the bucket."]
+            lines = ["The bucket has no home folders."]
         case _:
             lines = [outcome.problem.message if outcome.problem is not None else outcome.state]
     lines += [f"Not saved: {one.path} ({one.why})" for one in outcome.left_out[:20]]

@@ -68,7 +68,7 @@ class RequestStarts:
             return _unavailable(failed[1].message)
         starting = f"{name.node} is starting. Try again in a while."
         if ready and job.state == "unknown":
-            starting = f"{name.node} can't be reached now. Try again in a while."
+            starting = f"{name.node} can't be reached now. Try again later."
         if self._held >= MOST_HELD:
             return _unavailable(starting)
         task = self._starts.get(job.id)

@@ -30,9 +30,10 @@ def answers(address, port):
         return False
     return True
 
-head, _, head_port = os.environ.get("RAY_ADDRESS", "").rpartition(":")
+address = os.environ.get("RAY_ADDRESS", "").rpartition("://")[2]  # of ray://, the user's own
+head, _, head_port = address.rpartition(":")
 end = time.monotonic() + LIMIT
-while head and not answers(head, int(head_port)) and time.monotonic() < end:
+while head and head_port.isdigit() and not answers(head, int(head_port)) and time.monotonic() < end:
     time.sleep(1)
 ray.init(namespace="serve")
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -54,9 +55,12 @@ try:
     application = getattr(importlib.import_module(module), name)
     serve.run(application, name=NAME, route_prefix="/", blocking=True)
 finally:
-    serve.delete(NAME)
-    if not serve.status().applications:
-        serve.shutdown()
+    try:
+        serve.delete(NAME)
+        if not serve.status().applications:
+            serve.shutdown()
+    except Exception as error:  # what was raised before says why
+        print("Ray Serve could not be ended:", error, flush=True)
 """
 #: Seconds that it may take to end.
 RAY_PATIENCE_SECONDS = 60.0

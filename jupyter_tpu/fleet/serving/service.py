@@ -179,6 +179,8 @@ class ServingService:
             await self._tunnels.open(_ref(record.name), opening)
         except TPUError as error:
             log.warning("The local port of the server %s can't be opened: %s", record.id, error)
+            if error.reason not in (Reason.CONFLICT, Reason.PERMISSION, Reason.INVALID):
+                return  # it is tried again
         self._jobs.note_port(record.id, node.id)
 
     # ---- starting ----

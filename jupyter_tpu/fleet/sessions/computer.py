@@ -64,6 +64,8 @@ class ComputerSessions:
         self._hosts = hosts
         #: By copy: the save that could not be copied, until when it is not tried again, and why.
         self._failed: dict[str, tuple[float, float, TPUError]] = {}
+        #: The save of each copy that was deleted, which is not copied again.
+        self._deleted: dict[str, float] = {}
 
     # ---- from hosts
 
@@ -75,6 +77,8 @@ class ComputerSessions:
 
     async def _try(self, name: NodeName, session: Session, limit: float) -> None:
         id, saved = copy_id(session.id), self._index.saved(session.id)
+        if self._deleted.get(id) == saved:
+            return
         before = self._failed.get(id)
         if before is not None and before[0] == saved and time.monotonic() < before[1]:
             return
@@ -138,6 +142,15 @@ class ComputerSessions:
         self, name: NodeName, session: Session, id: str, limit: int, report: Report
     ) -> float | None:
         """When what has arrived was saved; None: that is parts of several saves."""
+        key = await self._hosts.key(name)
+        if not key:
+            raise TPUError(
+                f"The sessions of {name.node} can't be copied: it is a coding agent's, or this "
+                "computer can't store a key.",
+                Reason.CONFLICT,
+                f"Keep them in a bucket: jupyter tpu session auto {name.node} --in "
+                "gs://BUCKET/FOLDER",
+            )
         copy = secrets.token_hex(8)
         hosts = self._hosts_of(name, session)
         try:
@@ -158,8 +171,7 @@ class ComputerSessions:
                 )
             here = folder(id)
             await self._download(name, hosts, copy, here, limit, report)
-            key = bytes.fromhex(await self._hosts.key(name))
-            return await asyncio.to_thread(_complete, here, session.name, key)
+            return await asyncio.to_thread(_complete, here, session.name, bytes.fromhex(key))
         finally:
             await self._end_copies(name, hosts, session, copy)
 
@@ -238,7 +250,16 @@ class ComputerSessions:
     # ---- here
 
     async def delete(self, session: Session) -> None:
-        await asyncio.to_thread(_delete, session.id)
+        """Raises UNAVAILABLE if it is still here, or a part of it."""
+        self._deleted[session.id] = self._index.saved(session.id)
+        try:
+            await asyncio.to_thread(_delete, session.id)
+        except OSError as error:
+            raise TPUError(
+                f"The session {session.name} can't be deleted from this computer: {error}",
+                Reason.UNAVAILABLE,
+                "Try again.",
+            ) from None
         self._failed.pop(session.id, None)
 
 
@@ -288,7 +309,7 @@ async def copy_saved(
 
 def _late(session: Session) -> Problem:
     return Problem(
-        message=f"There was no time left to copy {session.name} to this computer.",
+        message=f"The time was not enough to copy {session.name} to this computer.",
         reason=Reason.TIMEOUT,
         hint="",
     )

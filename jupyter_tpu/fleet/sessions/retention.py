@@ -50,12 +50,12 @@ class SessionRetention:
             if name is None:
                 continue  # when its TPU, or another one, is READY again
             session = record.session
-            if session.place == COMPUTER:
-                await self._computer.delete(session)
-                self._index.drop(session.id)
-                happened(f"Deleted the expired session {session.name}", tpu=name.node)
-                continue
             try:
+                if session.place == COMPUTER:
+                    await self._computer.delete(session)
+                    self._index.drop(session.id)
+                    happened(f"Deleted the expired session {session.name}", tpu=name.node)
+                    continue
                 if (name, session.place) not in looked:
                     looked.add((name, session.place))
                     if errors := await self._hosts.refresh(name, {session.place}):

@@ -141,7 +141,7 @@ export function rareServerFields(
   return [
     kind === 'vllm' && {
       name: 'more',
-      label: trans.__('More arguments of vLLM'),
+      label: trans.__('More arguments for vLLM'),
       typed: TRIMMED
     },
     { name: 'name', label: trans.__('Name'), typed: TRIMMED },

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import json
 import os
 import subprocess
@@ -63,7 +62,7 @@ class HomeFolders:
             return None
         done, total = self._progress
         report: Any = {
-            "setting": setting_digest(self._setting) if self._setting is not None else "",
+            "setting": state.setting_digest(self._setting) if self._setting is not None else "",
             "id": self._running["id"],
             "doing": self._running["do"],
             "done": done,
@@ -194,6 +193,8 @@ class HomeFolders:
                 now = await asyncio.get_running_loop().run_in_executor(None, _digest, setting)
             except OSError:
                 continue
+            if setting is not self._setting or self._task is not None:
+                continue  # it was changed, or something began, meanwhile
             moment = time.monotonic()
             if now != seen:
                 seen, since = now, moment
@@ -223,10 +224,4 @@ def _digest(setting: Dict[str, Any]) -> str:
     try:
         return chosen_files(os.path.expanduser("~"), setting["folders"]).digest()
     except TooManyFiles:
-        return ""
-
-
-def setting_digest(setting: Dict[str, Any]) -> str:
-    """A text that is another one for another setting; the client computes it as well."""
-    text = json.dumps(setting, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return "too many"  # which the save says

@@ -8,6 +8,7 @@ cloud.google.com/compute/docs/metadata/querying-metadata#waitforchange.
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import threading
 import time
@@ -104,6 +105,16 @@ def _get(url: str) -> Tuple[bytes, bytes]:
     timeout, answer = WAIT_SECONDS + ANSWER_GRACE, bytearray()
     with socket.create_connection((name, int(port or 80)), timeout) as connection:
         connection.sendall((request % (path, place, FLAVOR)).encode())
-        while len(answer) < MOST_ANSWER_BYTES and (data := connection.recv(MOST_ANSWER_BYTES)):
+        while len(answer) < MOST_ANSWER_BYTES and not _is_whole(bytes(answer)):
+            data = connection.recv(MOST_ANSWER_BYTES)
+            if not data:
+                break
             answer += data
     return split_answer(bytes(answer))
+
+
+def _is_whole(answer: bytes) -> bool:
+    """Whether all of the length that it names is there: the connection may stay open."""
+    head, end, content = answer.partition(b"\r\n\r\n")
+    length = re.search(rb"\r\ncontent-length: *(\d+)", head, re.IGNORECASE)
+    return bool(end and length and len(content) >= int(length[1]))

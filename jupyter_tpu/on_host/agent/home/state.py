@@ -11,6 +11,8 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import os
 from typing import Any, Dict, Optional
 
@@ -64,3 +66,9 @@ def note_copies(setting: Dict[str, Any], copies: "list[str]") -> None:
 
 def note_outcome(outcome: Dict[str, Any]) -> None:
     write(STATE, {**(read(STATE) or {}), "outcome": outcome})
+
+
+def setting_digest(setting: Dict[str, Any]) -> str:
+    """A text that is another one for another setting; the client computes it as well."""
+    text = json.dumps(setting, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -65,7 +65,7 @@ class HomeErrors(SessionErrors):
     def of_others(self, name: str) -> SessionError:
         return SessionError(
             "The home folders of %s %s are signed with another key: somebody else may have "
-            "saved them. They are neither read nor replaced." % (name, self.where)
+            "saved them. They are not read, and not replaced." % (name, self.where)
         )
 
     def newer(self, name: str, version: str) -> SessionError:

@@ -475,7 +475,8 @@ def _is_untouched(full: str, path: str) -> bool:
 def forget(setting: Setting) -> Dict[str, Any]:
     """Deletes what is in the bucket. Raises SessionError."""
     forgotten = _storage(setting).forget(str(setting["tpu"]))
-    state.note_copies(setting, [])
+    if state.known_copies(setting):  # not those of another TPU, which this host has deleted
+        state.note_copies(setting, [])
     return {"state": "forgotten" if forgotten else "empty"}
 
 

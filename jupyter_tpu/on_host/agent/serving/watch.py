@@ -77,7 +77,7 @@ class ServerWatch:
             "worked": self._worked,  # on the system's clock since its start
         }
         if not self._checked:
-            self.policy.was_healthy = True
+            self.policy.checked(True, self._started)  # there is nothing to check
 
     def port_problem(self) -> str:
         """Why the server can't be started: another program has its port. "" if it can."""
@@ -140,7 +140,7 @@ class ServerWatch:
     def follow(self, restarts: int) -> bool:
         """Another host's was restarted so often. Whether the keeper has to end it. True once."""
         if self.policy.follow(restarts):
-            return self.end_for("It was ended because it has ended on another host.")
+            return self.end_for("It was stopped because it ended on another host.")
         if self.policy.restarts != self.status["restarts"]:
             self._set(restarts=self.policy.restarts)
         return False
@@ -182,6 +182,7 @@ class ServerWatch:
         if self._checked:
             self._set(state=STARTING, since=now_text())
         else:
+            self.policy.checked(True, now)
             self._set(state=HEALTHY, since=now_text(), problem="")
 
     def _drop_check(self) -> None:
@@ -236,7 +237,7 @@ class ServerWatch:
             own = {self._spec["metrics"], self._spec.get("health") or "/"}
             figures = read_figures(text, own)
         if figures is None:
-            self._metrics_at = now + NO_METRICS_SECONDS
+            self._metrics_at, self._stalled = now + NO_METRICS_SECONDS, ""
             return self._look_at_connections(now)
         self._rates.look(figures, now, self._checks)
         self._checks = 0

@@ -172,7 +172,7 @@ class Save:
         own_disk = self._session.hosts.index and not self._session.is_shared(self._storage)
         if own_disk and self._storage.has_manifest(self._name):
             raise SessionError(
-                "There is another session %s, of a kernel of this host alone. Choose another NAME."
+                "A kernel on this host only has another session %s. Choose another NAME."
                 % self._name
             )
         _, needed = self.names, self._needed

@@ -174,7 +174,9 @@ class Storage:
             size = self._link(name, copy_folder(copy), of_pod)
             if of_pod or save == self._save_of(name):
                 return size, save
-        raise SessionError("The session %s is saved all the time." % name)
+        raise SessionError(
+            "The session %s is saved too often to copy it. Stop its cells, and try again." % name
+        )
 
     def _save_of(self, name):
         manifest, _ = self.manifest(name)
