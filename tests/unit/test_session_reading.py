@@ -1,7 +1,6 @@
 """A session on this computer in a notebook here: what needs no unpickling."""
 
 import json
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -100,7 +99,6 @@ def test_an_earlier_manifest_has_no_plain_form(
     read = read_session(session)
     assert read.values == {}
     assert read.reasons["step"] == PICKLED
-    assert os.path.exists(path)
 
 
 NUMBERS: Any = st.integers() | st.floats(allow_nan=False)

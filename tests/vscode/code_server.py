@@ -363,7 +363,7 @@ class Notebook:
             self.page.locator(".tab.active").click()
             self.page.keyboard.press("Control+s")
             # A large one is written for seconds, and a key may go elsewhere.
-            with contextlib.suppress(AssertionError):
+            with contextlib.suppress(AssertionError, ValueError):  # it is being written
                 until(lambda: self.path.stat().st_mtime_ns != before and self.cells(), 10)
                 return runs.count() > 0 or not comes(dirty, 1)
             return False

@@ -41,7 +41,7 @@ it('has all that waits in a notebook of 2,000 cells, and is written seldom while
     vi.advanceTimersByTime(5); // 10 s in all
   }
   expect(memory.writes).toBeLessThan(25);
-  store.saved(notebook);
+  store.saved(notebook, store.ended(notebook));
   store.add(notebook, { next: run });
   const runs = new RunStore(memory).runs(notebook);
   expect(Object.keys(runs)).toHaveLength(502); // the latest that have ended, and those that have not

@@ -112,7 +112,7 @@ export function serverFacts(job: IJob, url: string): string {
       ),
     !runs
       ? !job.stopped && host.cause
-      : other?.serving
+      : other?.serving?.problem
         ? trans.__('Host %1: %2', other.host, other.serving.problem)
         : serving.problem
   );

@@ -8,7 +8,7 @@ import { OPTIONAL, TRIMMED } from '../ui/typed';
 
 export interface IServerInput {
   kind: 'command' | 'vllm' | 'ray';
-  /** The command, the model or the application. */
+  /** A shell command. */
   command: string;
   vllm: string;
   ray: string;
@@ -192,6 +192,17 @@ export function rareServerFields(
 }
 
 /** What the server is asked for; the price is the one that was shown. */
+/** The words of a text, as a shell reads them: quotes keep spaces. */
+function shellWords(text: string): string[] {
+  const words = text.match(/(?:"[^"]*"|'[^']*'|[^\s"'])+/g) ?? [];
+  return words.map(word =>
+    word.replace(
+      /"([^"]*)"|'([^']*)'/g,
+      (_, double, single) => double ?? single
+    )
+  );
+}
+
 export function serverRequest(
   tpu: ITPU,
   input: IServerInput
@@ -205,7 +216,7 @@ export function serverRequest(
           ? ['sh', '-c', input.command]
           : []
         : kind === 'vllm'
-          ? input.more.split(/\s+/).filter(word => word)
+          ? shellWords(input.more)
           : [],
     vllm: kind === 'vllm' ? input.vllm : '',
     ray: kind === 'ray' ? input.ray : '',

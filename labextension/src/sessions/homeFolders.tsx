@@ -26,7 +26,7 @@ export function HomeFolders({ tpu }: ITPUProps) {
         name={trans.__('Home folders')}
         title={setting.folders.map(folder => `~/${folder}`).join('\n')}
         state={{
-          label: doing ? doingLabel(home) : failed ? trans.__('not saved') : '',
+          label: doing ? doingLabel(home) : failed ? trans.__('failed') : '',
           tone: failed && !doing ? 'bad' : 'moving'
         }}
         buttons={

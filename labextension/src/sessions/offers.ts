@@ -105,15 +105,19 @@ export class SessionOffers {
   private _offerFor(document: KernelDocument): ISession | undefined {
     const kernel = aliveKernel(document)?.id;
     const [newest] = this._sessionsOf(document);
-    if (!newest || this._declined.has(keyOfSave(newest))) {
+    if (!newest) {
       return undefined;
     }
     // On its host's disk and on this computer it is the same.
     const same = this._sessionsOf(document).filter(
       ({ name, saved }) => name === newest.name && saved === newest.saved
     );
+    if (same.some(one => this._declined.has(keyOfSave(one)))) {
+      return undefined;
+    }
+    const restored = this._restored.get(document);
     const has =
-      this._restored.get(document) === `${kernel} ${newest.id}` ||
+      same.some(({ id }) => restored === `${kernel} ${id}`) ||
       (kernel === newest.kernel && !newest.interrupted);
     return has
       ? undefined

@@ -2,11 +2,12 @@
 
 import { Dialog } from '@jupyterlab/apputils';
 import { ReactWidget } from '@jupyterlab/ui-components';
-import React, { useId, useState } from 'react';
+import React, { useEffect, useId, useRef, useState } from 'react';
 
 import { trans } from '../language/translation';
 import { failureText } from '../rest/failureText';
 import { Alert, Disclosure } from './elements';
+import { reportHalfTyped } from './field';
 import { FieldList, FormFields, IField, IFieldForm, namesOf } from './fields';
 import { Form } from './form';
 import { paths } from './paths';
@@ -110,14 +111,16 @@ function Body<T extends object>(props: {
   const answer = useStore(props.answer);
   // Rendered at once also before the store is followed: what is typed must not be taken back.
   const [, setFields] = useState(answer.fields);
-  const [wanted, setWanted] = useState(false);
+  const [open, setOpen] = useState(false);
   const folded = useId();
   const rare = question.rare?.(answer.fields);
-  const open =
-    wanted ||
-    (!!rare &&
-      answer.refused !== null &&
-      namesOf(rare).includes(answer.refused));
+  const node = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const { refused } = answer;
+    if (rare && refused !== null && namesOf(rare).includes(refused)) {
+      setOpen(true);
+    }
+  }, [answer.failure]);
   const form: IFieldForm<T> = {
     fields: answer.fields,
     problemOf: name => answer.problemOf(name),
@@ -137,13 +140,18 @@ function Body<T extends object>(props: {
         <Disclosure
           open={open}
           controls={folded}
-          onToggle={() => setWanted(!open)}
+          onToggle={() => {
+            // Half a number would be none where nobody sees it.
+            if (!node.current || !reportHalfTyped(node.current)) {
+              setOpen(!open);
+            }
+          }}
         >
           {trans.__('More options')}
         </Disclosure>
       )}
       {rare && open && (
-        <div id={folded}>
+        <div id={folded} ref={node}>
           <FormFields
             form={form}
             fields={rare}

@@ -155,21 +155,31 @@ export class CellRuns {
     }
   }
 
-  /** The kernel has restarted, or is gone: nothing that was sent is answered, but *except*. */
-  endAll(except = ''): void {
-    const kept = this._runs.get(except);
-    this._active.forEach(run => run !== kept && run.fail());
+  /**
+   * The kernel has restarted, or is gone: nothing that was sent is answered, but *first* and what was
+   * sent after it, to the new kernel.
+   */
+  endAll(first = ''): void {
+    const active = [...this._active];
+    const place = active.findIndex(run => run.id === first);
+    const kept = place < 0 ? [] : active.slice(place);
+    active.filter(run => !kept.includes(run)).forEach(run => run.fail());
     this._runs.clear();
     this._latest.clear();
-    if (kept instanceof CellRun) {
-      this._runs.set(except, kept);
-      this._latest.set(kept.cell, kept);
+    this._lost.clear();
+    for (const run of kept) {
+      this._runs.set(run.id, run);
+      this._latest.set(run.cell, run);
     }
   }
 
-  /** Nothing is shown any more. The kernel goes on. */
+  /** Nothing is shown any more, late output neither. The kernel goes on. */
   abandonAll(): void {
-    this._active.forEach(run => run.abandon());
+    for (const run of [...this._active, ...this._runs.values()]) {
+      if (run instanceof CellRun) {
+        run.abandon();
+      }
+    }
     this._active.clear();
   }
 

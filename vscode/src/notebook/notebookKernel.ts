@@ -130,7 +130,9 @@ export class NotebookKernel implements vscode.Disposable {
       this._cells.discard(runs);
       return;
     }
-    this._cells.send(runs);
+    if (!this._isDisposed) {
+      this._cells.send(runs);
+    }
   }
 
   async interrupt(): Promise<void> {
@@ -219,7 +221,14 @@ export class NotebookKernel implements vscode.Disposable {
       throw new Error(explanation(session));
     }
     const { client } = connection;
-    this._open(await startKernel(client, this.notebook.uri, this.kernelspec));
+    const kernel = await startKernel(
+      client,
+      this.notebook.uri,
+      this.kernelspec
+    );
+    if (!this._isDisposed) {
+      this._open(kernel);
+    }
   }
 
   private _open(kernel: string): void {

@@ -260,6 +260,7 @@ export class Notebooks implements vscode.Disposable {
   /** Output that is in no file yet stays with the server. */
   private async _saved(notebook: vscode.NotebookDocument): Promise<void> {
     const { fsPath, scheme } = notebook.uri;
+    const ended = this._store.ended(notebook.uri); // what ends from now on is not in the file
     if (
       notebook.notebookType === TYPE &&
       scheme === 'file' &&
@@ -273,7 +274,7 @@ export class Notebooks implements vscode.Disposable {
       );
       return;
     }
-    this._store.saved(notebook.uri);
+    this._store.saved(notebook.uri, ended);
   }
 
   /** A page that shows a notebook's widgets is there. */

@@ -97,10 +97,17 @@ export class RunStore implements Disposable {
     }
   }
 
-  /** The document was saved with the output of all that has ended. */
-  saved(notebook: Uri): void {
-    for (const run of Object.values(this.runs(notebook))) {
-      run.saved ||= run.ended;
+  /** The ids of what has ended. */
+  ended(notebook: Uri): string[] {
+    const runs = this.runs(notebook);
+    return Object.keys(runs).filter(id => runs[id].ended);
+  }
+
+  /** The document was saved with the output of all that had *ended*. */
+  saved(notebook: Uri, ended: string[]): void {
+    const runs = this.runs(notebook);
+    for (const id of ended.filter(id => id in runs)) {
+      runs[id].saved = true;
     }
     this._write();
   }
