@@ -312,6 +312,7 @@ export class NotebookKernel implements vscode.Disposable {
   }
 
   private _explain(error: unknown): void {
+    this._services.log(`${this._name}: no kernel: ${failureLine(error)}`);
     void vscode.window.showErrorMessage(
       trans.__('The kernel could not be started. %1', failureLine(error))
     );
