@@ -36,6 +36,8 @@ from jupyter_tpu.on_host.agent.protocol import requests
 
 #: Seconds after a start in which a process loads what it needs.
 SETTLE = 5.0
+#: Seconds after which a server has given back what connecting has used; see `links.free_memory`.
+CALM = 40.0
 
 
 def memory(pid: int | str = "self") -> dict[str, float]:
@@ -82,7 +84,7 @@ async def server(machines: Hosts) -> tuple[float, float]:
     gc.collect()
     before = memory()["private"]
     async with connected_fleet(machines) as fleet:
-        await asyncio.sleep(SETTLE)
+        await asyncio.sleep(CALM)
         assert await all_up(fleet, len(machines.addresses)), "a link was lost"
         return before, memory()["private"]
 
