@@ -23,9 +23,9 @@ from typing import Any, Dict, List, Optional
 
 from ..protocol import requests
 from ..protocol.chips import holders
+from ..protocol.dates import now
 from ..protocol.declarations import InvalidRequest, parse
 from ..protocol.frames import LONGEST_ANSWER, LONGEST_REQUEST, json_line
-from ..protocol.messages import now
 from ..protocol.paths import boot
 from ..protocol.peer import peer_user
 from ..protocol.process_env import complete_variables
@@ -65,7 +65,7 @@ class Daemon:
     version: the hash of the agent's sources.
     sources: where they are.
     idle: seconds without a connection and a kernel after which it ends.
-    starter: of the keepers of commands; see `Runs`.
+    starter: of the keepers of commands and jobs.
     """
 
     def __init__(
@@ -82,8 +82,9 @@ class Daemon:
         self._connections: "set[asyncio.StreamWriter]" = set()
         self._warm = WarmKernels(sources)
         self._keepers = Keepers(run, sources, self._warm)
-        self._runs = Runs(starter)
-        self._jobs = HostJobs(sources)
+        self._starter = starter or KeeperStarter()
+        self._runs = Runs(self._starter)
+        self._jobs = HostJobs(self._starter)
         self._owners = ProcessOwners(self._keepers, self._jobs, self._runs)
         self._chip_checks = ChipChecks(self._keepers, self._owners)
         self._guard = GuardOperations(sources)
@@ -126,7 +127,7 @@ class Daemon:
         await cancel_all([watch, warm, homes, *self._tasks])
         await self._homes.close()
         await self._status.load.close()
-        self._runs.close()
+        self._starter.close()
         await self._keepers.close()
 
     async def _watch(self, path: str) -> None:

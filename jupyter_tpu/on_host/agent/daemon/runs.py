@@ -12,7 +12,6 @@ import asyncio
 import base64
 import contextlib
 import os
-import socket
 import time
 from typing import Any, Dict, List, NamedTuple, Optional
 
@@ -29,7 +28,7 @@ from ..protocol.run_client import (
 )
 from ..protocol.timeouts import with_timeout
 from .handlers import OperationError, handles
-from .keeper_starter import KeeperStarter, executed
+from .keeper_starter import KeeperStarter
 
 #: Seconds that a start waits for output; and if the client has input, which would wait, too.
 OUTPUT_SECONDS, WAIT_INPUT = 2.0, 0.05
@@ -50,10 +49,10 @@ class _End(NamedTuple):
 class Runs:
     """The runs of this host, and what handles requests about them.
 
-    starter: of their keepers; None: one is started for the first command.
+    starter: of their keepers.
     """
 
-    def __init__(self, starter: Optional[KeeperStarter] = None) -> None:
+    def __init__(self, starter: KeeperStarter) -> None:
         self._ends: Dict[str, _End] = {}  # the oldest first
         self._starting: Dict[str, asyncio.Lock] = {}  # one start of a run at a time
         self._starter = starter
@@ -81,11 +80,6 @@ class Runs:
                 with contextlib.suppress(ConnectionError):
                     await keeper.kill()
                 keeper.close()
-
-    def close(self) -> None:
-        """Starts no more; the commands go on."""
-        if self._starter is not None:
-            self._starter.close()
 
     @handles(requests.StartRunRequest)
     async def _run(self, request: requests.StartRunRequest) -> requests.FirstRunOutput:
@@ -136,22 +130,15 @@ class Runs:
             raise OperationError("INVALID", "A command can't have NUL characters.")
         if "\0" in (request.cwd or ""):
             raise _no_folder(request.cwd or "")
-        keeper = RunClient(SocketStream(*await asyncio.open_unix_connection(sock=self._launch())))
+        keeper = RunClient(
+            SocketStream(*await asyncio.open_unix_connection(sock=self._starter.start()))
+        )
         try:
             await keeper.begin(encoded_order(request, run_socket(run_folder(), request.id)))
         except BaseException:
             keeper.close()
             raise
         return keeper
-
-    def _launch(self) -> socket.socket:
-        """A connection to a new keeper."""
-        if self._starter is not None:
-            with contextlib.suppress(OSError):
-                return self._starter.start()
-            self._starter.close()  # it was killed
-        self._starter = executed()
-        return self._starter.start()
 
 
 async def _connected(id: str) -> Optional[RunClient]:

@@ -26,10 +26,7 @@ Output that is not acknowledged is kept up to `BUFFER` bytes; then the command w
 It imports as little as possible, since each run waits for it.
 """
 
-import _signal
-import _socket
 import os
-import sys
 import time
 
 from ..protocol.mounts import is_local
@@ -198,24 +195,3 @@ def main():
         except OSError:
             pass  # it was removed
         os._exit(0)  # Python's own end takes longer
-
-
-def fork_keepers():
-    """A keeper for each connection that comes by the socket on the standard input: to copy this
-    process takes an eighth of the time that starting Python takes.
-    """
-    _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)  # nobody waits for them
-    parent = _socket.socket(fileno=0)
-    while True:
-        data, ancillary, _, _ = parent.recvmsg(1, _socket.CMSG_SPACE(4))
-        if not data:
-            os._exit(0)
-        descriptor = int.from_bytes(ancillary[0][2], sys.byteorder)
-        if os.fork() == 0:
-            _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
-            os.setsid()
-            for number in (0, 1):
-                os.dup2(descriptor, number)
-            os.close(descriptor)
-            main()
-        os.close(descriptor)

@@ -7,6 +7,7 @@ import os
 import sys
 from typing import Any, Dict
 
+from ..protocol.light_asyncio import light_asyncio
 from ..protocol.paths import chip_book
 from .booking import Booking, ChipsBooked
 from .kernel_process import KernelProcess
@@ -31,8 +32,7 @@ def run_keeper() -> int:
         report_start({"problem": "the kernel cannot be started: %s" % error})
         return 1
     try:
-        import asyncio
-
+        asyncio = light_asyncio()
         from .keeper import Keeper
     except ImportError as error:
         report_start({"problem": "the environment lacks a package that kernels need: %s" % error})
