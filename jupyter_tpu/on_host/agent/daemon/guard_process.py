@@ -26,6 +26,7 @@ from ..protocol.timeouts import exit_within, with_timeout
 from ..serving.watch import LOOK_SECONDS as SERVER_LOOK_SECONDS
 from .homes import HomeFolders
 from .jobs import HostJobs
+from .keeper_starter import KeeperStarter
 from .keepers import Keepers
 from .load import read_sample
 from .single_process import (
@@ -89,7 +90,7 @@ class GuardProcess:
 
     def __init__(self, sources: str) -> None:
         self._sources = sources
-        self._keepers = Keepers(run_folder(), sources)
+        self._keepers = Keepers(run_folder(), KeeperStarter())
         self._jobs = HostJobs(sources)
         self._times: activity.Times = {}
         self._measured = 0.0

@@ -1,8 +1,10 @@
-"""A process that starts the keepers of commands (`keeper.run_keeper`) by copying itself.
+"""A process that starts keepers, of commands (`keeper.run_keeper`) and kernels (`keeper.start`), by
+copying itself.
 
 The daemon has one from its start on, which is a copy of the daemon itself before that has loaded
 anything: so it takes no time, and shares its memory with the daemon. If it is killed, the next
-command starts another.
+command or kernel starts another. After the first kernel it loads what keepers of kernels need: they
+share it, and begin at once.
 """
 
 from __future__ import annotations
@@ -12,9 +14,12 @@ import contextlib
 import os
 import socket
 import sys
+from typing import Optional, Tuple
 
+from ..keeper.run_keeper import COMMAND
 from ..protocol import umask
 from ..protocol.paths import BARE, agent_folder
+from ..protocol.processes import rename_process
 
 #: It also loads nothing that its keepers do not need.
 PROGRAM = (
@@ -25,22 +30,32 @@ _KEEPER = __name__.rpartition(".daemon.")[0] + ".keeper"
 
 
 class KeeperStarter:
-    """Made by :func:`forked` and :func:`executed`; it ends when this is closed.
+    """The process, which ends when this is closed.
 
-    line: to the process. pid: its id, which is a child of this process.
+    line: to the one that :func:`forked` has made; None: it is started when it is needed. pid: its
+        id, which is a child of this process.
     """
 
-    def __init__(self, line: socket.socket, pid: int) -> None:
+    def __init__(self, line: Optional[socket.socket] = None, pid: int = 0) -> None:
         self._line = line
         self._pid = pid
 
-    def start(self) -> socket.socket:
-        """A connection to a new keeper. Raises OSError if the process was killed."""
+    def start(self, kind: bytes = COMMAND) -> socket.socket:
+        """A connection to a new keeper; *kind*: see `keeper.run_keeper.fork_keepers`."""
+        if self._line is not None:
+            with contextlib.suppress(OSError):
+                return self._connect(self._line, kind)
+            self.close()  # it was killed
+        self._line, self._pid = _execute()
+        return self._connect(self._line, kind)
+
+    def _connect(self, line: socket.socket, kind: bytes) -> socket.socket:
+        """Raises OSError if the process was killed."""
         ours, theirs = socket.socketpair()
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [theirs.fileno()]))]
         with theirs:
             try:
-                self._line.sendmsg([b"."], rights)
+                line.sendmsg([kind], rights)
             except OSError:
                 ours.close()
                 raise
@@ -48,7 +63,10 @@ class KeeperStarter:
 
     def close(self) -> None:
         """No more are started; the others continue."""
+        if self._line is None:
+            return
         self._line.close()
+        self._line = None
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self._pid, os.WNOHANG)
 
@@ -66,7 +84,7 @@ def forked() -> KeeperStarter:
         os.setsid()
         umask.restore()
         with contextlib.suppress(OSError, IndexError, ValueError):
-            _rename(b"daemon\0", b"forker\0")
+            rename_process(b"daemon\0", b"forker\0")
         ours.close()
         null = os.open(os.devnull, os.O_WRONLY)
         for number, target in ((0, theirs.fileno()), (1, null), (2, null)):
@@ -78,22 +96,7 @@ def forked() -> KeeperStarter:
         os._exit(1)
 
 
-def _rename(before: bytes, after: bytes) -> None:
-    """Changes the last argument of this process in lists of processes: the daemon has it, too.
-
-    Source: proc_pid_stat(5), arg_end.
-    """
-    with open("/proc/self/stat", "rb") as file:
-        end = int(file.read().rpartition(b")")[2].split()[46])
-    memory = os.open("/proc/self/mem", os.O_RDWR)
-    try:
-        if os.pread(memory, len(before), end - len(before)) == before:
-            os.pwrite(memory, after, end - len(before))
-    finally:
-        os.close(memory)
-
-
-def executed() -> KeeperStarter:
+def _execute() -> Tuple[socket.socket, int]:
     """A process of its own."""
     import subprocess
 
@@ -108,4 +111,4 @@ def executed() -> KeeperStarter:
             **umask.of_login(),
         )
     process.returncode = 0  # `close` waits for it
-    return KeeperStarter(ours, process.pid)
+    return ours, process.pid

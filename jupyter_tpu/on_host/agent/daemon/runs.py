@@ -12,7 +12,6 @@ import asyncio
 import base64
 import contextlib
 import os
-import socket
 import time
 from typing import Any, Dict, List, NamedTuple, Optional
 
@@ -29,7 +28,7 @@ from ..protocol.run_client import (
 )
 from ..protocol.timeouts import with_timeout
 from .handlers import OperationError, handles
-from .keeper_starter import KeeperStarter, executed
+from .keeper_starter import KeeperStarter
 
 #: Seconds that a start waits for output; and if the client has input, which would wait, too.
 OUTPUT_SECONDS, WAIT_INPUT = 2.0, 0.05
@@ -56,7 +55,7 @@ class Runs:
     def __init__(self, starter: Optional[KeeperStarter] = None) -> None:
         self._ends: Dict[str, _End] = {}  # the oldest first
         self._starting: Dict[str, asyncio.Lock] = {}  # one start of a run at a time
-        self._starter = starter
+        self._starter = starter or KeeperStarter()
 
     def awaited(self, leaving: Any = None) -> bool:
         """Whether a client may come back for an end, one other than that which is *leaving*."""
@@ -84,8 +83,7 @@ class Runs:
 
     def close(self) -> None:
         """Starts no more; the commands go on."""
-        if self._starter is not None:
-            self._starter.close()
+        self._starter.close()
 
     @handles(requests.StartRunRequest)
     async def _run(self, request: requests.StartRunRequest) -> requests.FirstRunOutput:
@@ -136,22 +134,14 @@ class Runs:
             raise OperationError("INVALID", "A command can't have NUL characters.")
         if "\0" in (request.cwd or ""):
             raise _no_folder(request.cwd or "")
-        keeper = RunClient(SocketStream(*await asyncio.open_unix_connection(sock=self._launch())))
+        line = self._starter.start()
+        keeper = RunClient(SocketStream(*await asyncio.open_unix_connection(sock=line)))
         try:
             await keeper.begin(encoded_order(request, run_socket(run_folder(), request.id)))
         except BaseException:
             keeper.close()
             raise
         return keeper
-
-    def _launch(self) -> socket.socket:
-        """A connection to a new keeper."""
-        if self._starter is not None:
-            with contextlib.suppress(OSError):
-                return self._starter.start()
-            self._starter.close()  # it was killed
-        self._starter = executed()
-        return self._starter.start()
 
 
 async def _connected(id: str) -> Optional[RunClient]:
