@@ -168,6 +168,8 @@ def describe_gap(gap: Gap, running: bytes) -> list[tuple[bytes, str]]:
     Returns at most as many lines as the gap has numbers. *running*: the header of the running
     request, for a gap without details.
     """
+    if not gap.messages:
+        return []  # its kernel ended in the middle of a message
     try:
         losses = parse_losses(gap.note) if gap.note else []
     except ValueError:

@@ -82,7 +82,6 @@ def test_the_bundle_has_all_the_agent_under_a_name_of_its_own():
 
 #: What an environment's Python has; the host's own needs none of it.
 OTHERS = {
-    "agent/keeper/channels.py": {"zmq"},
     "agent/keeper/ipython_kernel.py": {"ipykernel", "zmq"},
     "agent/keeper/pod_member.py": {"jax", "numpy"},
     "agent/pod/sockets.py": {"zmq"},

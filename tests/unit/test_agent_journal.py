@@ -128,6 +128,49 @@ def test_an_acknowledgement_does_not_wait_when_much_was_taken(pair):
     assert client.data_to_send(acks=False) == b""
 
 
+@pytest.mark.parametrize("broken", [False, True])
+@pytest.mark.parametrize("memory", [0, 1 << 20])
+def test_a_large_message_is_sent_while_it_comes_and_what_is_sent_meanwhile_after_it(
+    tmp_path, memory, broken
+):
+    client, keeper = Journal(), Journal(SegmentStore(str(tmp_path), memory))
+    join(client, keeper)
+    body, half = os.urandom(5 * frames.PIECE_BYTES + 7), 3 * frames.PIECE_BYTES
+    keeper.send(4, [b"before"])
+    message = keeper.begin(4, [b"topic", b""], len(body))
+    message.write(body[:half])
+    keeper.send(1, [b"after"])
+    assert parts_of(drain(keeper, client)) == [[b"before"]]
+    if broken:
+        client.disconnected()
+        keeper.disconnected()
+        join(client, keeper)
+    message.write(body[half:])
+    message.finish()
+    data = keeper.data_to_send(1 << 20)
+    assert len(data) < len(body) - half + frames.PIECE_BYTES, "the first half was sent before"
+    assert parts_of(client.receive_data(data)) == [[b"topic", b"", body], [b"after"]]
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_large_message_that_does_not_come_to_its_end_is_an_empty_gap(tmp_path, broken):
+    client, keeper = Journal(), Journal(SegmentStore(str(tmp_path), 0))
+    join(client, keeper)
+    message = keeper.begin(4, [b"topic"], 1 << 20)
+    message.write(bytes(3 * frames.PIECE_BYTES))
+    keeper.send(1, [b"after"])
+    assert drain(keeper, client) == []
+    if broken:
+        client.disconnected()
+        keeper.disconnected()
+    message.abort()
+    if broken:
+        join(client, keeper)
+    assert drain(keeper, client) == [Gap(NORMAL, 1, 1, 0, 0), Message(NORMAL, 2, 1, 0, [b"after"])]
+    drain(client, keeper)
+    assert keeper.waiting == 0
+
+
 @pytest.mark.parametrize("size", [1, 40 * frames.PIECE_BYTES])
 def test_pumps_acknowledge_what_nobody_answers(pair, size):
     async def carry(client: Journal, keeper: Journal) -> None:

@@ -5,12 +5,13 @@ import socket
 import time
 from pathlib import Path
 
+from jupyter_tpu.on_host.agent.daemon.keeper_starter import KeeperStarter
 from jupyter_tpu.on_host.agent.daemon.keepers import START_SECONDS, Keepers
 from jupyter_tpu.on_host.agent.protocol.paths import kernel_folder
 
 
 async def test_a_folder_that_another_daemon_is_making_is_not_cleared_away(tmp_path):
-    keepers = Keepers(str(tmp_path), "")
+    keepers = Keepers(str(tmp_path), KeeperStarter())
     folder = Path(kernel_folder(str(tmp_path), "young"))
     folder.mkdir()
     assert await keepers.statuses() == []
@@ -23,7 +24,7 @@ async def test_a_folder_that_another_daemon_is_making_is_not_cleared_away(tmp_pa
 
 
 async def test_what_a_killed_keeper_left_is_cleared_away_at_once(tmp_path):
-    keepers = Keepers(str(tmp_path), "")
+    keepers = Keepers(str(tmp_path), KeeperStarter())
     folder = Path(kernel_folder(str(tmp_path), "killed"))
     folder.mkdir()
     with socket.socket(socket.AF_UNIX) as left:

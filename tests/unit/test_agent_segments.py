@@ -70,6 +70,24 @@ def test_a_full_disk_in_the_middle_of_a_file_loses_nothing(tmp_path):
     assert store.read(entry, 0, 100) == b"second"
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+def test_a_disk_that_becomes_full_while_a_message_comes_loses_nothing(tmp_path):
+    store = SegmentStore(str(tmp_path), memory=0)
+    entry = store.begin(4, 0, 10)
+    store.extend(entry, b"01234")
+
+    def fail(data: bytes, offset: int) -> None:
+        with open("/dev/full", "wb", buffering=0) as full:
+            full.write(data)
+
+    entry.segment.write = fail
+    store.extend(entry, b"56789")
+    assert "No space left" in store.problem
+    assert (content(store), store.bytes, store.memory) == ([(1, b"0123456789")], 10, 10)
+    store.release(1)
+    assert (store.bytes, store.memory) == (0, 0)
+
+
 def test_what_stays_between_what_was_dropped_keeps_no_large_files(tmp_path, monkeypatch):
     monkeypatch.setattr(segments, "SEGMENT_BYTES", 1000)
     store = SegmentStore(str(tmp_path), memory=0)

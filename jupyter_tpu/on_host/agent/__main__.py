@@ -1,7 +1,5 @@
-"""What Python runs in the agent's folder: ``up``, ``daemon``, ``keeper``, ``job``, ``guard``,
-``conductor``, ``pod-member``, ``sessions`` or ``home``.
-
-Little is imported here: a keeper starts its kernel first and loads the rest while that one loads.
+"""What Python runs in the agent's folder: ``up``, ``daemon``, ``job``, ``guard``, ``conductor``,
+``pod-member``, ``sessions`` or ``home``.
 """
 
 from __future__ import annotations
@@ -20,10 +18,6 @@ def main() -> int:
         return 3
     umask.make_private()
     role = sys.argv[1] if len(sys.argv) > 1 else ""
-    if role == "keeper":
-        from .keeper.start import run_keeper
-
-        return run_keeper()
     if role == "job":
         from .keeper.job_keeper import run_job_keeper
 
@@ -60,7 +54,7 @@ def main() -> int:
 
         return run_guard_process()
     print(
-        "usage: python AGENT_FOLDER up|daemon|keeper|job|guard|conductor|pod-member|sessions|home",
+        "usage: python AGENT_FOLDER up|daemon|job|guard|conductor|pod-member|sessions|home",
         file=sys.stderr,
     )
     return 2

@@ -221,7 +221,7 @@ class JournalFile:
 
     def append(self, kind: int, channel: int, last: int, parts: list[bytes]) -> int:
         """Writes a record and returns its number."""
-        payload = [frames.sizes_of(parts), *parts]
+        payload = [frames.encode_sizes(list(map(len, parts))), *parts]
         size = sum(map(len, payload))
         if size < LARGE_CONTENT_BYTES or len(payload) > _MAX_WRITES:
             payload = [b"".join(payload)]

@@ -65,7 +65,7 @@ class Daemon:
     version: the hash of the agent's sources.
     sources: where they are.
     idle: seconds without a connection and a kernel after which it ends.
-    starter: of the keepers of commands and jobs.
+    starter: of the keepers of commands, jobs and kernels.
     """
 
     def __init__(
@@ -80,9 +80,9 @@ class Daemon:
         self.version = version
         self._idle = idle
         self._connections: "set[asyncio.StreamWriter]" = set()
-        self._warm = WarmKernels(sources)
-        self._keepers = Keepers(run, sources, self._warm)
         self._starter = starter or KeeperStarter()
+        self._warm = WarmKernels(self._starter)
+        self._keepers = Keepers(run, self._starter, self._warm)
         self._runs = Runs(self._starter)
         self._jobs = HostJobs(self._starter)
         self._owners = ProcessOwners(self._keepers, self._jobs, self._runs)

@@ -1,8 +1,9 @@
-"""A process that starts the keepers of commands and jobs (`keeper.run_keeper`) by copying itself.
+"""A process that starts keepers, of commands, jobs and kernels, by copying itself.
 
 The daemon has one from its start on, which is a copy of the daemon itself once that has loaded its
 modules. So what they need in memory is there once, for the daemon, this process and all of its
-keepers. If it is killed, the next keeper starts another.
+keepers. If it is killed, the next keeper starts another. After the first kernel it loads what
+keepers of kernels need: the next ones share it, and begin at once.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import array
 import contextlib
 import gc
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -18,13 +20,16 @@ import sys
 import traceback
 from typing import Optional, Tuple
 
-from ..keeper import run_keeper
+from ..keeper import run_keeper, start
 from ..keeper.job_keeper import run_job_keeper
 from ..protocol import umask
 from ..protocol.paths import BARE, agent_folder
+from ..protocol.processes import rename_process
 
-#: What it is asked for: the keeper of a command, or of a job.
-RUN, JOB = b"r", b"j"
+#: What it is asked for: the keeper of a command, of a job, or of a kernel.
+RUN, JOB, KERNEL = b"r", b"j", b"k"
+#: Seconds from the first kernel's start until what all keepers of kernels need is loaded.
+LOAD_SECONDS = 3.0
 PROGRAM = (
     "import sys; sys.path.insert(0, sys.argv[1]); from %s import keeper_starter; "
     "keeper_starter.fork_keepers()" % __package__
@@ -85,7 +90,7 @@ def forked() -> KeeperStarter:
         os.setsid()
         umask.restore()
         with contextlib.suppress(OSError, IndexError, ValueError):
-            _rename(b"daemon\0", b"forker\0")
+            rename_process(b"daemon\0", b"forker\0")
         ours.close()
         null = os.open(os.devnull, os.O_WRONLY)
         for number, target in ((0, theirs.fileno()), (1, null), (2, null)):
@@ -97,31 +102,21 @@ def forked() -> KeeperStarter:
         os._exit(1)
 
 
-def _rename(before: bytes, after: bytes) -> None:
-    """Changes the last argument of this process in lists of processes: the daemon has it, too.
-
-    Source: proc_pid_stat(5), arg_end.
-    """
-    with open("/proc/self/stat", "rb") as file:
-        end = int(file.read().rpartition(b")")[2].split()[46])
-    memory = os.open("/proc/self/mem", os.O_RDWR)
-    try:
-        if os.pread(memory, len(before), end - len(before)) == before:
-            os.pwrite(memory, after, end - len(before))
-    finally:
-        os.close(memory)
-
-
 def fork_keepers() -> None:
     """A keeper for each connection that comes by the socket on the standard input: to copy this
     process takes an eighth of the time that starting Python takes.
     """
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
     parent = socket.socket(fileno=0)
+    kernels = loaded = False
     while True:
+        if kernels and not loaded and not select.select([parent], [], [], LOAD_SECONDS)[0]:
+            start.load()
+            loaded = True
         kind, ancillary, _, _ = parent.recvmsg(1, socket.CMSG_SPACE(8))
         if not kind:
             os._exit(0)
+        kernels |= kind == KERNEL
         files = memoryview(ancillary[0][2]).cast("i").tolist()
         if os.fork() == 0:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -132,8 +127,10 @@ def fork_keepers() -> None:
                 os.close(file)
             if kind == RUN:
                 run_keeper.main()
-            else:
+            elif kind == JOB:
                 _keep_job()
+            else:
+                start.main()
         for file in files:
             os.close(file)
 

@@ -13,23 +13,23 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import tempfile
 import time
 from typing import Any, Dict, List, Optional
 
 from ..keeper.exit_cause import ASKED, DISK_SPACE, forget_ending, read_ending
 from ..keeper.owned_process import kill_leftovers
-from ..protocol import frames, umask
+from ..protocol import frames
 from ..protocol.chips import chip_devices, holders
 from ..protocol.paths import keeper_socket, kernel_folder, private_folder
 from ..protocol.peer import peer_process
-from ..protocol.process_env import process_environment
 from ..protocol.process_tree import descendants
 from ..protocol.processes import is_alive, signal_process, start_time
 from ..protocol.records import KernelReport
 from ..protocol.requests import KernelFate
 from ..protocol.timeouts import cancel_all, with_timeout
+from .keeper_process import KeeperProcess
+from .keeper_starter import KeeperStarter
 from .single_process import last_line
 from .warm_kernels import WarmKernels
 
@@ -66,15 +66,17 @@ class Keepers:
     Parameters
     ----------
     run: the folder.
-    sources: what Python runs to be a keeper.
+    starter: starts keepers.
     warm: the warm kernels, which are started already.
     """
 
-    def __init__(self, run: str, sources: str, warm: Optional[WarmKernels] = None) -> None:
+    def __init__(
+        self, run: str, starter: KeeperStarter, warm: Optional[WarmKernels] = None
+    ) -> None:
         self.run = run
-        self._sources = sources
-        self._warm = warm or WarmKernels(sources)
-        self._children: Dict[str, asyncio.subprocess.Process] = {}  # our own, by folder
+        self._starter = starter
+        self._warm = warm or WarmKernels(starter)
+        self._children: Dict[str, KeeperProcess] = {}  # our own, by folder
         self._latest: Dict[str, KernelReport] = {}  # the latest status, by folder
         self._announced: Dict[str, str] = {}  # source -> what it announces, "" for nothing
         self._tasks: "set[asyncio.Future[Any]]" = set()
@@ -162,38 +164,27 @@ class Keepers:
         if warm is not None:
             with contextlib.suppress(StartError):  # then start a cold one
                 return await self._begin(private_folder(folder), warm, spec)
-        private_folder(folder)
-        with open(os.path.join(folder, "keeper.log"), "wb") as log:
-            keeper = await asyncio.create_subprocess_exec(
-                spec["python"],
-                self._sources,
-                "keeper",
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env=process_environment(spec["python"]),
-                cwd="/",
-                start_new_session=True,
-                **umask.of_login(),
-            )
-        return await self._begin(folder, keeper, spec)
+        try:
+            keeper = await KeeperProcess.start(self._starter)
+        except asyncio.TimeoutError:
+            raise StartError("its keeper did not begin") from None
+        return await self._begin(private_folder(folder), keeper, spec)
 
     async def _begin(
-        self, folder: str, keeper: "asyncio.subprocess.Process", spec: Dict[str, Any]
+        self, folder: str, keeper: KeeperProcess, spec: Dict[str, Any]
     ) -> Dict[str, Any]:
         """Sends a keeper its spec, and returns its answer."""
         self._children[folder] = keeper
+        answer = await _first_answer(keeper, {**spec, "folder": folder})
         task = asyncio.ensure_future(self._wait_for(folder, keeper))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        answer = await _first_answer(keeper, {**spec, "folder": folder})
         if "pid" in answer:
             if any(self._announced.values()):
                 await self._tell_announced(folder)
             return answer
         problem = answer.get("problem") or last_line(os.path.join(folder, "keeper.log"))
-        if keeper.returncode is None:
-            keeper.kill()
+        keeper.kill()
         try:
             if answer.get("booked"):
                 raise ChipsTaken
@@ -202,7 +193,7 @@ class Keepers:
             _clean_up(folder)
         raise StartError(problem or "its keeper ended without a message")
 
-    async def _wait_for(self, folder: str, keeper: "asyncio.subprocess.Process") -> None:
+    async def _wait_for(self, folder: str, keeper: KeeperProcess) -> None:
         await keeper.wait()
         if self._children.get(folder) is keeper:
             del self._children[folder]
@@ -302,17 +293,12 @@ class Keepers:
         return keeper_socket(self.run, kernel_id)
 
 
-async def _first_answer(
-    keeper: "asyncio.subprocess.Process", spec: Dict[str, Any]
-) -> Dict[str, Any]:
+async def _first_answer(keeper: KeeperProcess, spec: Dict[str, Any]) -> Dict[str, Any]:
     """What a new keeper prints when it listens, or when it can't."""
-    assert keeper.stdin is not None
-    assert keeper.stdout is not None
     try:
-        # By stdin, because the list of processes must not show the key.
-        keeper.stdin.write(json.dumps(spec).encode() + b"\n")
-        line = await with_timeout(keeper.stdout.readline(), START_SECONDS)
-        return json.loads(line) if line else {}
+        # Not as arguments, because the list of processes must not show the key.
+        keeper.tell(spec)
+        return await with_timeout(keeper.hear(), START_SECONDS)
     except (OSError, asyncio.TimeoutError):
         return {}
 

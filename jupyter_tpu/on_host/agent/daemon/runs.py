@@ -130,9 +130,8 @@ class Runs:
             raise OperationError("INVALID", "A command can't have NUL characters.")
         if "\0" in (request.cwd or ""):
             raise _no_folder(request.cwd or "")
-        keeper = RunClient(
-            SocketStream(*await asyncio.open_unix_connection(sock=self._starter.start()))
-        )
+        line = self._starter.start()
+        keeper = RunClient(SocketStream(*await asyncio.open_unix_connection(sock=line)))
         try:
             await keeper.begin(encoded_order(request, run_socket(run_folder(), request.id)))
         except BaseException:

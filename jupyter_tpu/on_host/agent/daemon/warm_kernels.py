@@ -10,18 +10,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import signal
 import time
 from typing import Any, Dict, Hashable, List, Literal, Optional, Tuple
 
 from ..keeper.ipython_kernel import installed
-from ..protocol import umask
-from ..protocol.process_env import process_environment
 from ..protocol.processes import signal_process, start_time
 from ..protocol.records import WarmKernelReport
 from ..protocol.timeouts import cancel_all, is_set_within
+from .keeper_process import KeeperProcess
+from .keeper_starter import KeeperStarter
 
 #: Seconds between two checks, and after a start before the next warm kernel may replace it: the
 #: started kernel's first cell comes first.
@@ -49,7 +48,7 @@ class WarmKernelProcess:
 
     def __init__(self, request: Dict[str, Any]) -> None:
         self.request = request
-        self.keeper: Optional[asyncio.subprocess.Process] = None
+        self.keeper: Optional[KeeperProcess] = None
         self.pid = 0
         self._kernel_started = ""
         self.state: Literal["starting", "ready", "failed"] = "starting"
@@ -58,7 +57,7 @@ class WarmKernelProcess:
         self._installed = 0
         self._since = time.monotonic()
 
-    async def start(self, sources: str) -> None:
+    async def start(self, starter: KeeperStarter) -> None:
         """Returns when it is ready, or has failed."""
         python = self.request["python"]
         spec = {"warm": self.request["imports"], "python": python, "env": self.request["env"]}
@@ -66,29 +65,17 @@ class WarmKernelProcess:
             member = {"python": python, "env": self.request["env"], "cwd": "/", "mirrored": False}
             spec["pod"] = {**self.request["pod"], "member": member}
         try:
-            self.keeper = await asyncio.create_subprocess_exec(
-                python,
-                sources,
-                "keeper",
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                env=process_environment(python),
-                cwd="/",
-                start_new_session=True,
-                **umask.of_login(),
-            )
-            assert self.keeper.stdin is not None
-            assert self.keeper.stdout is not None
-            self.keeper.stdin.write(json.dumps({**spec, "cwd": "/"}).encode() + b"\n")
-            started = json.loads(await self.keeper.stdout.readline() or b"{}")
+            self.keeper = await KeeperProcess.start(starter)
+            self.keeper.tell({**spec, "cwd": "/"})
+            started = await self.keeper.hear()
             self.pid = int(started.get("pid", 0))
             self._kernel_started = start_time(self.pid) if self.pid else ""
-            ready = json.loads(await self.keeper.stdout.readline() or b"{}")
+            ready = await self.keeper.hear()
             self._folders, self._installed = ready["folders"], ready["installed"]
             self.problem = ready["problem"] or (
                 "importing these modules uses the chips" if _holds_chip(self.pid) else ""
             )
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, asyncio.TimeoutError) as error:
             self.problem = "it could not be started: %r" % error
         self.state = "failed" if self.problem else "ready"
         if self.problem:
@@ -104,7 +91,7 @@ class WarmKernelProcess:
             return True
         if self.state == "failed":
             return time.monotonic() > self._since + AFTER_FAILURE
-        gone = self.keeper is None or self.keeper.returncode is not None
+        gone = self.keeper is None or self.keeper.ended
         return gone or (os.path.isdir("/proc") and not _resident(self.pid))
 
     def fits(self, env: Dict[str, str]) -> bool:
@@ -123,9 +110,8 @@ class WarmKernelProcess:
     def kill(self) -> None:
         """Kills the kernel and its keeper; they have nothing to save."""
         signal_process(self.pid, self._kernel_started, signal.SIGKILL)
-        if self.keeper is not None and self.keeper.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                self.keeper.kill()
+        if self.keeper is not None:
+            self.keeper.kill()
 
 
 class WarmKernels:
@@ -133,11 +119,11 @@ class WarmKernels:
 
     Parameters
     ----------
-    sources: what Python runs to be a keeper.
+    starter: starts keepers.
     """
 
-    def __init__(self, sources: str) -> None:
-        self._sources = sources
+    def __init__(self, starter: KeeperStarter) -> None:
+        self._starter = starter
         self._requests: Dict[Hashable, List[Dict[str, Any]]] = {}  # by client
         self._kernels: Dict[_Key, WarmKernelProcess] = {}
         self._claimed: Dict[_Key, float] = {}  # when the last one was
@@ -172,7 +158,7 @@ class WarmKernels:
 
     def claim(
         self, python: str, env: Dict[str, str], *, pod: bool = False
-    ) -> "Optional[asyncio.subprocess.Process]":
+    ) -> Optional[KeeperProcess]:
         """The keeper of a warm kernel, which now belongs to the caller; None if there is none."""
         key = python, pod
         warm = self._kernels.get(key)
@@ -213,7 +199,7 @@ class WarmKernels:
         for key, request in desired.items():
             if key not in self._kernels and now > self._claimed.get(key, -1e9) + AFTER_START:
                 warm = self._kernels[key] = WarmKernelProcess(request)
-                start = asyncio.ensure_future(warm.start(self._sources))
+                start = asyncio.ensure_future(warm.start(self._starter))
                 self._starts.add(start)
                 start.add_done_callback(self._started)
 

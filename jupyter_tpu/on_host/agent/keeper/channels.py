@@ -1,18 +1,28 @@
-"""The keeper's end of the kernel's ZeroMQ sockets: no high-water mark, always drained."""
+"""The keeper's end of the kernel's sockets: no limit for what waits, always drained."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Callable, Dict, List
+import errno
+import functools
+import socket
+from typing import Any, Callable, Dict, List, Optional
 
-import zmq
-
+from ..protocol import zmtp
 from ..protocol.events import CONTROL, IOPUB, SHELL, STDIN
 
-#: Messages read from one socket before the others, and the client, get their turn.
-TURN_MESSAGES = 100
-#: Milliseconds without a message after which a dead kernel's iopub counts as empty.
-LAST_WORDS = 30
+#: Bytes that are read at once, and from one socket before the others, and the client, get their
+#: turn.
+READ_BYTES, TURN_BYTES = 256 << 10, 1 << 20
+#: Seconds until a connection is tried again, at first and at most. The kernel binds a moment from
+#: now.
+FIRST_RETRY, LAST_RETRY = 0.01, 1.0
+#: Attempts after which the time between them grows.
+EARLY_ATTEMPTS = 3000
+
+#: Called with a channel, the parts of a message before its large last one, and the size of that.
+#: Returns what takes it piece by piece (see `zmtp.PartWriter`), or None.
+TakeLarge = Callable[[int, List[bytes], int], Optional[Any]]
 
 
 class KernelChannels:
@@ -22,68 +32,176 @@ class KernelChannels:
     ----------
     connection: the contents of the kernel's connection file; its sockets may not exist yet.
     on_message: called with the channel and the parts of each message, in the event loop.
+    take_large: takes large messages while they come.
     """
 
     def __init__(
-        self, connection: Dict[str, Any], on_message: Callable[[int, List[bytes]], None]
+        self,
+        connection: Dict[str, Any],
+        on_message: Callable[[int, List[bytes]], None],
+        take_large: TakeLarge = lambda channel, parts, size: None,
     ) -> None:
-        self._on_message = on_message
-        self._loop = asyncio.get_running_loop()
-        self._context = zmq.Context()
-        self._sockets = {
-            SHELL: self._connect(zmq.DEALER, connection, "shell"),
-            CONTROL: self._connect(zmq.DEALER, connection, "control"),
-            STDIN: self._connect(zmq.DEALER, connection, "stdin"),
-            IOPUB: self._connect(zmq.SUB, connection, "iopub"),
-        }
-        self._descriptors: Dict[int, int] = {}
-        for channel, socket in self._sockets.items():
-            descriptor = self._descriptors[channel] = int(socket.getsockopt(zmq.FD))
-            self._loop.add_reader(descriptor, self._drain, channel)
-            self._loop.call_soon(self._drain, channel)
-
-    def _connect(self, kind: int, connection: Dict[str, Any], name: str) -> zmq.Socket:
-        socket = self._context.socket(kind)
-        socket.linger = 0
-        socket.sndhwm = socket.rcvhwm = 0
-        socket.setsockopt(zmq.RECONNECT_IVL, 10)  # ms; the kernel binds a moment from now
-        if kind == zmq.SUB:
-            socket.setsockopt(zmq.SUBSCRIBE, b"")
-        else:
+        buffer = memoryview(bytearray(READ_BYTES))
+        self._connections: Dict[int, _Connection] = {}
+        for channel, kind, name in (
+            (SHELL, "DEALER", "shell"),
+            (CONTROL, "DEALER", "control"),
+            (STDIN, "DEALER", "stdin"),
+            (IOPUB, "SUB", "iopub"),
+        ):
+            path = "%s-%d" % (connection["ip"], connection[name + "_port"])
             # The kernel's input_requests go to the identity of the shell socket: all have the same.
-            socket.identity = b"keeper"
-        socket.connect("ipc://%s-%d" % (connection["ip"], connection[name + "_port"]))
-        return socket
+            self._connections[channel] = _Connection(
+                path,
+                zmtp.greeting(kind, b"keeper" if kind == "DEALER" else b""),
+                [b"\1"] if kind == "SUB" else [],  # subscribes to everything
+                buffer,
+                functools.partial(on_message, channel),
+                functools.partial(take_large, channel),
+            )
 
     def send(self, channel: int, parts: List[bytes]) -> None:
         """Sends a message to the kernel; never blocks."""
-        self._sockets[channel].send_multipart(parts, zmq.NOBLOCK)
-        # Sending can consume the event that would have signalled messages to read.
-        self._loop.call_soon(self._drain, channel)
-
-    def _drain(self, channel: int) -> None:
-        socket = self._sockets.get(channel)
-        if socket is None:
-            return
-        for _ in range(TURN_MESSAGES):
-            try:
-                parts = socket.recv_multipart(zmq.NOBLOCK)
-            except zmq.Again:
-                return
-            self._on_message(channel, parts)
-        self._loop.call_soon(self._drain, channel)
+        self._connections[channel].send(parts)
 
     def drain(self) -> None:
         """Delivers everything that has arrived: the last messages of an ended kernel."""
-        for channel, socket in self._sockets.items():
-            # The process's last messages may still be between the system's buffer and ZeroMQ's
-            # thread.
-            while socket.poll(LAST_WORDS if channel == IOPUB else 0):
-                self._on_message(channel, socket.recv_multipart(zmq.NOBLOCK))
+        for connection in self._connections.values():
+            connection.drain()
 
     def close(self) -> None:
-        for channel, socket in self._sockets.items():
-            self._loop.remove_reader(self._descriptors[channel])
-            socket.close()
-        self._sockets = {}
-        self._context.term()
+        for connection in self._connections.values():
+            connection.close()
+
+
+class _Connection:
+    """One socket of the kernel, connected again when it breaks, until it is closed."""
+
+    def __init__(
+        self,
+        path: str,
+        greeting: bytes,
+        first: List[bytes],
+        buffer: memoryview,
+        on_message: Callable[[List[bytes]], None],
+        take_large: Callable[[List[bytes], int], Optional[Any]],
+    ) -> None:
+        self._path = path
+        self._greeting = greeting
+        self._first = first
+        self._buffer = buffer
+        self._on_message = on_message
+        self._take_large = take_large
+        self._loop = asyncio.get_running_loop()
+        self._socket: Optional[socket.socket] = None
+        self._decoder = zmtp.ZmtpDecoder(take_large)
+        self._ready = False  # the peer takes messages
+        self._unsent = bytearray()
+        self._waiting = bytearray()  # until it is ready
+        self._attempts = 0
+        self._retry: Optional[asyncio.TimerHandle] = None
+        self._closed = False
+        self._connect()
+
+    def _connect(self) -> None:
+        self._retry = None
+        self._attempts += 1
+        connection = socket.socket(socket.AF_UNIX)
+        try:
+            connection.setblocking(False)
+            connection.connect(self._path)
+        except OSError:
+            connection.close()
+            slow = self._attempts > EARLY_ATTEMPTS
+            self._retry = self._loop.call_later(LAST_RETRY if slow else FIRST_RETRY, self._connect)
+            return
+        self._socket = connection
+        self._decoder = zmtp.ZmtpDecoder(self._take_large)
+        self._unsent[:] = self._greeting
+        self._loop.add_reader(connection, self._read)
+        self._flush()
+
+    def send(self, parts: List[bytes]) -> None:
+        blocked = bool(self._unsent)
+        buffer = self._unsent if self._ready else self._waiting
+        for chunk in zmtp.encode(parts):
+            buffer += chunk
+        if self._ready and not blocked:
+            self._flush()
+
+    def _flush(self) -> None:
+        connection = self._socket
+        if connection is None:
+            return
+        try:
+            while self._unsent:
+                del self._unsent[: connection.send(memoryview(self._unsent)[:READ_BYTES])]
+        except BlockingIOError:
+            self._loop.add_writer(connection, self._flush)
+            return
+        except OSError:
+            self._lost()
+            return
+        self._loop.remove_writer(connection)
+
+    def _read(self, limit: float = TURN_BYTES) -> None:
+        """Reads *limit* bytes at most, if so many are there."""
+        while self._socket is not None and limit > 0:
+            try:
+                size = self._socket.recv_into(self._buffer)
+            except OSError as error:
+                if error.errno not in (errno.EAGAIN, errno.EINTR):
+                    self._lost()
+                return
+            if not size:
+                self._lost()
+                return
+            limit -= size
+            try:
+                for parts in self._decoder.feed(self._buffer[:size]):
+                    self._deliver(parts)
+            except zmtp.ZmtpError:
+                self._lost()
+                return
+            if not self._ready and self._decoder.peer is not None:
+                self._become_ready()
+
+    def _become_ready(self) -> None:
+        """ZeroMQ takes no message before it has introduced itself."""
+        self._ready = True
+        if self._first:
+            self.send(self._first)
+        self._unsent += self._waiting
+        self._waiting.clear()
+        self._flush()
+
+    def _deliver(self, parts: List[bytes]) -> None:
+        try:
+            self._on_message(parts)
+        except Exception as error:  # the messages after it are delivered
+            self._loop.call_exception_handler({"message": "a kernel's message", "exception": error})
+
+    def _lost(self) -> None:
+        """The connection has ended. What the kernel had of a message is lost, as with ZeroMQ."""
+        self._disconnect()
+        if not self._closed:
+            self._retry = self._loop.call_later(FIRST_RETRY, self._connect)
+
+    def _disconnect(self) -> None:
+        connection, self._socket, self._ready = self._socket, None, False
+        if connection is not None:
+            self._loop.remove_reader(connection)
+            self._loop.remove_writer(connection)
+            connection.close()
+        self._decoder.abort()
+
+    def drain(self) -> None:
+        self._closed = True
+        self._read(float("inf"))
+        self.close()
+
+    def close(self) -> None:
+        self._closed = True
+        if self._retry is not None:
+            self._retry.cancel()
+        self._disconnect()

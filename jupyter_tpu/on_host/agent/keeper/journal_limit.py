@@ -42,13 +42,15 @@ class JournalLimit:
         """When a message is dropped: 1 before 2; 0 means never."""
         return eviction_priority(channel, parts) if self._evictor is not None else 0
 
-    def check(self) -> Optional[Dict[str, Any]]:
+    def check(self, *, sending: bool = False) -> Optional[Dict[str, Any]]:
         """Drops output, and pauses or resumes the kernel. Call it when the journal has changed.
+
+        sending: the kernel is in the middle of a message, which a paused one would not end.
 
         Returns the event for the client if the kernel was paused or resumed.
         """
         store, process = self._journal.store, self._process
-        full = self._drop_output()
+        full = self._drop_output() and not sending
         if full and not process.paused:
             process.pause()
             why = store.problem or "%d MiB of output (%d messages) are waiting to be read" % (
@@ -57,7 +59,7 @@ class JournalLimit:
             )
             return {"event": "paused", "why": why}
         half_empty = store.bytes < self._limit // 2 and len(store) < MOST_MESSAGES // 2
-        if process.paused and not full and half_empty:
+        if process.paused and not full and (half_empty or sending):
             process.resume()
             return {"event": "resumed"}
         return None

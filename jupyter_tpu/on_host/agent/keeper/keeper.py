@@ -17,9 +17,9 @@ import os
 import shutil
 import signal
 import time
-from typing import Any, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional
 
-from ..protocol import messages
+from ..protocol import messages, zmtp
 from ..protocol.coalescing import Coalescer
 from ..protocol.declarations import InvalidRequest, parse
 from ..protocol.deduplication import DEDUPLICATED, Deduplicator
@@ -37,7 +37,7 @@ from ..protocol.events import (
     NoticeReceived,
 )
 from ..protocol.eviction import Evictor
-from ..protocol.journal import Journal
+from ..protocol.journal import Journal, LargeMessage
 from ..protocol.json_file import read_json
 from ..protocol.keeper_requests import (
     KEEPER_REQUESTS,
@@ -68,6 +68,34 @@ LINGER_SECONDS = 28 * 24 * 3600.0
 ASKED_LINGER = 10.0
 #: Seconds in which this process ends once nothing is left to do.
 END_SECONDS = 20.0
+#: Messages whose content the keeper does not need.
+LARGE_OUTPUT = (b'"display_data"', b'"update_display_data"', b'"execute_result"', b'"stream"',
+                b'"comm_open"', b'"comm_msg"')  # fmt: skip
+
+
+class _LargeOutput:
+    """Takes a large message of the kernel piece by piece; see `zmtp.PartWriter`."""
+
+    def __init__(
+        self, message: LargeMessage, wake: Callable[[], None], ended: Callable[[], None]
+    ) -> None:
+        self._message = message
+        self._wake = wake
+        self._ended = ended
+
+    def write(self, piece: zmtp.Bytes) -> None:
+        self._message.write(piece)
+        self._wake()
+
+    def finish(self) -> None:
+        self._message.finish()
+        self._ended()
+        self._wake()
+
+    def abort(self) -> None:
+        self._message.abort()
+        self._ended()
+        self._wake()
 
 
 class Keeper:
@@ -107,6 +135,7 @@ class Keeper:
         self._died_on = ""  # … and as a date
         self._end = EXPIRED  # why this process ends, if no one has received the last messages
         self._deduplicator = Deduplicator()
+        self._arriving = 0  # large messages
         self._final = 0  # the number of the very last message
         self._delivered = False  # up to there
         self._ending = False  # its end was requested
@@ -125,7 +154,9 @@ class Keeper:
         loop.add_reader(self.process.output, self._read_output)
         become_subreaper()
         server = await asyncio.start_unix_server(self._server.connected, self._path)
-        self._channels = KernelChannels(self.process.connection, self._from_kernel)
+        self._channels = KernelChannels(
+            self.process.connection, self._from_kernel, self._take_large
+        )
         self._spawn(self._startup.ask(self._channels.send, lambda: self.process.code is None))
         self._spawn(self._watch())
         ready()
@@ -182,6 +213,7 @@ class Keeper:
             self._session.note(parts)
             return
         self._requests.note_message(channel, parts, delimiter)
+        idle = b'"status"' in header and b'"idle"' in parts[delimiter + messages.CONTENT]
         if channel == IOPUB:
             if b'"iopub_welcome"' in header:
                 return  # it is for the keeper, which subscribed
@@ -190,7 +222,37 @@ class Keeper:
             self._deduplicator.note_input_request(parts)
         self._journal.send(channel, parts, priority=self._limit.priority(channel, parts))
         self._check_limit()
-        self._server.wake()
+        if channel != IOPUB or idle:
+            self._server.wake()
+        else:
+            self._server.wake_soon()  # a reply, or idle, follows
+
+    def _take_large(self, channel: int, parts: List[bytes], size: int) -> "Optional[_LargeOutput]":
+        """Large output goes into the journal, and to the client, while the kernel still sends it.
+
+        parts: before the last one, of *size* bytes. None: it is handled as other messages are.
+        """
+        parts = [*parts, b""]
+        try:
+            at = messages.find_delimiter(parts)
+        except ValueError:
+            return None
+        header, parent = parts[at + messages.HEADER], parts[at + messages.PARENT]
+        own = self._startup.is_answer(parent) or self._checkpoint.is_answer(parent)
+        if own or channel != IOPUB or not any(kind in header for kind in LARGE_OUTPUT):
+            return None
+        priority = self._limit.priority(channel, parts)
+        message = self._journal.begin(channel, parts[:-1], size, priority=priority)
+        if message is None:
+            return None
+        self.last_activity = messages.now()
+        self._arriving += 1
+        self._check_limit()
+        return _LargeOutput(message, self._server.wake, self._large_ended)
+
+    def _large_ended(self) -> None:
+        self._arriving -= 1
+        self._check_limit()
 
     def _answered(self, channel: int, parts: List[bytes]) -> None:
         """An answer to the keeper's own request."""
@@ -235,7 +297,7 @@ class Keeper:
         self._final = self._send_event(ended, urgent=False)
 
     def _check_limit(self) -> None:
-        event = self._limit.check()
+        event = self._limit.check(sending=self._arriving > 0)
         if event is not None:
             self._send_event(event, urgent=True)
 

@@ -9,10 +9,10 @@ import json
 import os
 import socket
 import subprocess
-import sys
 from typing import Any, Dict, Optional, Union
 
 from ..protocol import umask
+from ..protocol.paths import agent_folder
 from ..protocol.processes import start_time
 from .owned_process import MARK, WARM_PID, OwnedProcess
 
@@ -50,7 +50,7 @@ class KernelProcess(OwnedProcess):
         here = os.path.dirname(os.path.abspath(__file__))
         launcher = [os.path.join(here, "ipython_kernel.py")]
         if spec.get("pod"):
-            launcher = [os.path.abspath(sys.argv[0]), "conductor"]
+            launcher = [agent_folder(), "conductor"]
             if self._line is None:
                 _write_private(os.path.join(self.folder, "pod.json"), spec["pod"])
             else:

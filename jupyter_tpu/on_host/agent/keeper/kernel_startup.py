@@ -8,8 +8,11 @@ from typing import Callable, List, Optional, Tuple
 from ..protocol import messages
 from ..protocol.events import CONTROL, IOPUB, SHELL
 
-#: Seconds between the requests that find out whether a new kernel answers.
+#: Seconds until another request finds out whether a new kernel answers on iopub, too, …
 READY_INTERVAL = 0.1
+#: … and as many times that until one that is not answered at all is repeated: it waits for the
+#: kernel, which answers all of them.
+UNANSWERED_INTERVALS = 10
 
 
 class KernelStartup:
@@ -34,7 +37,10 @@ class KernelStartup:
         """Sends kernel_info_requests until the kernel is ready, or not *running* any more."""
         while not self.ready and running():
             send(SHELL, self._signer.message("kernel_info_request", {}))
-            await asyncio.sleep(READY_INTERVAL)
+            for _ in range(UNANSWERED_INTERVALS):
+                await asyncio.sleep(READY_INTERVAL)
+                if self.info is not None:
+                    break
 
     def is_answer(self, parent: bytes) -> bool:
         """Whether a message of the kernel answers a request of the keeper itself."""

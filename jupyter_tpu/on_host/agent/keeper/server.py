@@ -74,6 +74,11 @@ class KeeperServer:
         if self._pump is not None:
             self._pump.wake()
 
+    def wake_soon(self) -> None:
+        """Call it when there is something to send that may wait a moment."""
+        if self._pump is not None:
+            self._pump.wake_soon()
+
     def seconds_without_client(self) -> float:
         """Seconds since a client was connected. Renews the lease of a connected one: call often."""
         if self._pump is not None:

@@ -1,17 +1,64 @@
-"""The keeper's main: starts the kernel first, and loads the rest while the kernel loads."""
+"""The keeper's main: starts the kernel first, and loads the rest while the kernel loads, if the
+process that it is a copy of has not.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import glob
 import json
 import os
+import signal
+import subprocess
 import sys
+import traceback
 from typing import Any, Dict
 
+from ..protocol import umask
 from ..protocol.light_asyncio import light_asyncio
 from ..protocol.paths import chip_book
+from ..protocol.process_env import process_environment
+from ..protocol.processes import rename_process
 from .booking import Booking, ChipsBooked
 from .kernel_process import KernelProcess
 from .start_report import report_start
+
+#: The packages of an environment without which no kernel starts.
+NEEDED = "zmq", "ipykernel"
+
+
+def load() -> None:
+    """Loads what a keeper needs, so that copies of this process share it."""
+    light_asyncio()
+    from . import keeper  # noqa: F401
+
+    gc.collect()
+    gc.freeze()
+
+
+def main() -> None:
+    """Runs in a copy of the process that starts keepers; never returns.
+
+    Its standard input and output are a line to the daemon. That stays open as long as this process
+    lives. The first thing on it is the process id.
+    """
+    code = 1
+    try:
+        umask.make_private()
+        os.chdir("/")
+        with contextlib.suppress(OSError, IndexError, ValueError):
+            rename_process(b"forker\0", b"keeper\0")
+        os.dup(0)
+        sys.stdin, sys.stdout = os.fdopen(0), os.fdopen(1, "w")
+        print(os.getpid(), flush=True)
+        code = run_keeper()
+    except BaseException:
+        sys.stderr = os.fdopen(2, "w")
+        traceback.print_exc()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
 
 
 def run_keeper() -> int:
@@ -22,8 +69,13 @@ def run_keeper() -> int:
     that it is not needed.
     """
     spec = json.loads(sys.stdin.readline())
+    environment = process_environment(spec["python"])
+    os.environ.clear()
+    os.environ.update(environment)
     warm = "warm" in spec
     try:
+        if not warm:
+            _open_log(spec["folder"])
         booking = _book(spec)
         process = KernelProcess(spec)
     except ChipsBooked:
@@ -31,12 +83,12 @@ def run_keeper() -> int:
     except OSError as error:
         report_start({"problem": "the kernel cannot be started: %s" % error})
         return 1
-    try:
-        asyncio = light_asyncio()
-        from .keeper import Keeper
-    except ImportError as error:
-        report_start({"problem": "the environment lacks a package that kernels need: %s" % error})
-        os.killpg(process.pid, 9)
+    asyncio = light_asyncio()
+    from .keeper import Keeper
+
+    if missing := _missing_package(spec["python"]):
+        report_start({"problem": "the environment lacks a package that kernels need: %s" % missing})
+        process.signal(signal.SIGKILL)
         return 1
 
     if warm:
@@ -47,10 +99,8 @@ def run_keeper() -> int:
             process.signal(9)
             os._exit(0)
         spec = json.loads(line)
-        log = os.open(os.path.join(spec["folder"], "keeper.log"), os.O_CREAT | os.O_WRONLY, 0o600)
-        os.dup2(log, 2)
-        os.close(log)
         try:
+            _open_log(spec["folder"])
             booking = _book(spec)
             process.assign(spec)
         except ChipsBooked:
@@ -68,6 +118,29 @@ def run_keeper() -> int:
     asyncio.run(keep())
     # A client that saw the connection end expects the process to be gone as well.
     os._exit(0)
+
+
+def _missing_package(python: str) -> str:
+    """What Python says of a package that is not there; "" if kernels can start.
+
+    It is only asked where the package is not in its usual place: that takes long.
+    """
+    prefix = os.path.dirname(os.path.dirname(os.path.abspath(python)))
+    if all(glob.glob(os.path.join(prefix, "lib*/python3*/site-packages", name)) for name in NEEDED):
+        return ""
+    script = "import " + ", ".join(NEEDED)
+    asked = subprocess.run(
+        [python, "-c", script], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE, encoding="utf-8", errors="replace",
+    )  # fmt: skip
+    last = (asked.stderr.strip().splitlines() or ["exit code %d" % asked.returncode])[-1]
+    return last if asked.returncode else ""
+
+
+def _open_log(folder: str) -> None:
+    log = os.open(os.path.join(folder, "keeper.log"), os.O_CREAT | os.O_WRONLY, 0o600)
+    os.dup2(log, 2)
+    os.close(log)
 
 
 def _book(spec: Dict[str, Any]) -> Booking:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import json
 import struct
-from typing import Any, Dict, Iterator, List, NamedTuple, Sequence, Union
+from typing import Any, Dict, Iterator, List, NamedTuple, Sequence, Tuple, Union
 
 #: The version of this protocol. Peers of different versions reject each other with a message.
 VERSION = 1
@@ -36,6 +36,8 @@ LONGEST_REQUEST = LONGEST_ANSWER = 16 << 20
 PIECE_BYTES = 64 * 1024
 #: Largest message, bytes, all its parts together.
 MAX_MESSAGE = 1 << 30
+#: Bytes of a last part above which it is not copied.
+LARGE_BYTES = 1 << 20
 #: Most parts in a message.
 MAX_PARTS = 1 << 16
 
@@ -127,10 +129,16 @@ def json_line(fields: Dict[str, Any]) -> bytes:
     return text.encode("utf-8", "replace") + b"\n"
 
 
+def encode_piece(piece: Piece) -> Tuple[bytes, bytes]:
+    """The bytes of *piece* on the wire, in two parts, of which the second one is its data."""
+    head = _MESSAGE.pack(*piece[:7])
+    return _HEAD.pack(1 + len(head) + len(piece.data), MESSAGE) + head, piece.data
+
+
 def encode(frame: Frame) -> bytes:
     """The bytes of *frame* on the wire."""
     if isinstance(frame, Piece):
-        return _frame(MESSAGE, _MESSAGE.pack(*frame[:7]), frame.data)
+        return b"".join(encode_piece(frame))
     if isinstance(frame, Ack):
         return _frame(ACK, _ACK.pack(*frame))
     if isinstance(frame, Ping):
@@ -144,11 +152,12 @@ def encode(frame: Frame) -> bytes:
     return _frame(NOTICE, _json(frame.fields))
 
 
-def _decode(kind: int, body: bytes) -> Frame:
+def _decode(kind: int, view: memoryview) -> Frame:
     if kind == MESSAGE:
-        lane, channel, flags, last, span, size, offset = _MESSAGE.unpack_from(body)
-        data = body[_MESSAGE.size :]
+        lane, channel, flags, last, span, size, offset = _MESSAGE.unpack_from(view)
+        data = bytes(view[_MESSAGE.size :])
         return Piece(lane, channel, flags, last, span, size, offset, data)
+    body = bytes(view)
     if kind == ACK:
         return Ack(*_ACK.unpack(body))
     if kind == PING:
@@ -199,12 +208,14 @@ class Decoder:
             end = _HEAD.size - 1 + length
             if len(self._buffer) < end:
                 return
-            body = bytes(memoryview(self._buffer)[_HEAD.size : end])
-            del self._buffer[:end]
             try:
-                yield _decode(kind, body)
+                with memoryview(self._buffer) as whole, whole[_HEAD.size : end] as body:
+                    frame = _decode(kind, body)
             except (struct.error, ValueError, RecursionError) as error:
                 raise ProtocolError("a frame that cannot be decoded: %s" % error) from error
+            finally:
+                del self._buffer[:end]
+            yield frame
 
 
 # ---- the parts of one message ------------------------------------------------------------------
@@ -212,18 +223,44 @@ class Decoder:
 
 def join_parts(parts: Sequence[bytes]) -> bytes:
     """The encoded message of *parts*: their number, their sizes, their bytes."""
-    return b"".join((sizes_of(parts), *parts))
+    return b"".join((encode_sizes(list(map(len, parts))), *parts))
 
 
-def sizes_of(parts: Sequence[bytes]) -> bytes:
-    """What is before the parts in their encoded message: their number, and their sizes."""
-    if len(parts) > MAX_PARTS:
-        raise ValueError("a message of %d parts; the limit is %d" % (len(parts), MAX_PARTS))
-    return struct.pack("!%dI" % (1 + len(parts)), len(parts), *map(len, parts))
+def encode_sizes(sizes: Sequence[int]) -> bytes:
+    """What is before the parts in their encoded message: their number, and their *sizes*."""
+    if len(sizes) > MAX_PARTS:
+        raise ValueError("a message of %d parts; the limit is %d" % (len(sizes), MAX_PARTS))
+    return struct.pack("!%dI" % (1 + len(sizes)), len(sizes), *sizes)
 
 
 def split_parts(message: Union[bytes, bytearray]) -> List[bytes]:
     """The inverse of :func:`join_parts`; raises :class:`ProtocolError`."""
+    position, sizes = _decode_sizes(message)
+    view, parts = memoryview(message), []
+    for size in sizes:
+        parts.append(bytes(view[position : position + size]))
+        position += size
+    return parts
+
+
+def take_parts(message: bytearray) -> List[bytes]:
+    """As :func:`split_parts` of a *message* that is not used any more: a large last part is not
+    copied.
+    """
+    _, sizes = _decode_sizes(message)
+    if not sizes or sizes[-1] < LARGE_BYTES:
+        return split_parts(message)
+    position = len(message) - sum(sizes)
+    parts: List[Any] = []
+    for size in sizes[:-1]:
+        parts.append(bytes(message[position : position + size]))
+        position += size
+    del message[:position]  # Python moves only the beginning
+    return [*parts, message]
+
+
+def _decode_sizes(message: Union[bytes, bytearray]) -> Tuple[int, Sequence[int]]:
+    """Where the parts of an encoded message begin, and their sizes."""
     if len(message) < _COUNT.size:
         raise ProtocolError("a message without its header")
     (count,) = _COUNT.unpack_from(message)
@@ -233,8 +270,4 @@ def split_parts(message: Union[bytes, bytearray]) -> List[bytes]:
     sizes = struct.unpack_from("!%dI" % count, message, _COUNT.size)
     if position + sum(sizes) != len(message):
         raise ProtocolError("a message whose parts do not add up to its size")
-    view, parts = memoryview(message), []
-    for size in sizes:
-        parts.append(bytes(view[position : position + size]))
-        position += size
-    return parts
+    return position, sizes

@@ -73,10 +73,11 @@ from .events import (
 )
 from .frames import Decoder, ProtocolError
 from .lanes import Coalesce, Evict, IncomingLane, OutgoingLane
-from .segments import SegmentStore
+from .segments import SegmentStore, StoredEntry
 
-#: Bytes in flight in a lane without credit: 100 MB/s at a round trip of 40 ms.
-WINDOW_BYTES = 4 << 20
+#: Bytes in flight in a lane without credit. Without those whose credit is still to be sent (see
+#: `URGENT_CREDIT`) they are 100 MB/s at a round trip of 40 ms.
+WINDOW_BYTES = 5 << 20
 
 
 class State(str, Enum):
@@ -128,6 +129,27 @@ class HelloReader:
 def encode_rejection(fields: Dict[str, Any]) -> bytes:
     """The answer, before closing, to a hello that is not accepted."""
     return frames.encode(frames.Notice({"refused": fields}))
+
+
+class LargeMessage:
+    """A message that is sent while it comes; see :meth:`Journal.begin`."""
+
+    def __init__(self, lane: OutgoingLane, entry: StoredEntry, priority: int) -> None:
+        self._lane = lane
+        self._entry = entry
+        self._priority = priority
+
+    def write(self, piece: Union[bytes, memoryview]) -> None:
+        """The next bytes of its last part."""
+        self._lane.store.extend(self._entry, piece)
+
+    def finish(self) -> None:
+        """All of it was written."""
+        self._entry.priority = self._priority
+
+    def abort(self) -> None:
+        """The rest of it does not come. Its number becomes an empty gap."""
+        self._lane.abort(self._entry)
 
 
 class Journal:
@@ -265,6 +287,22 @@ class Journal:
         queue.appended()
         return number
 
+    def begin(
+        self, channel: int, parts: Sequence[bytes], size: int, *, priority: int = 0
+    ) -> Optional["LargeMessage"]:
+        """As :meth:`send` for a message whose last part, of *size* bytes, comes piece by piece.
+
+        What has come is sent. Messages that are sent meanwhile come after it. None if the message
+        is too large.
+        """
+        lane = self._out[NORMAL]
+        head = frames.encode_sizes([*map(len, parts), size]) + b"".join(parts)
+        if len(head) + size > self._max_message:
+            return None
+        entry = lane.begin(channel, 0, len(head) + size)
+        lane.store.extend(entry, head)
+        return LargeMessage(lane, entry, priority)
+
     def evict(self, evict: Evict, size: int) -> int:
         """Frees *size* bytes of the normal lane with *evict*; returns how many it freed.
 
@@ -309,8 +347,12 @@ class Journal:
                     frame = self._out[lane].next_frame(lane)
                     if frame is None:
                         break
-                    chunks.append(frames.encode(frame))
-                    size += len(chunks[-1])
+                    if isinstance(frame, frames.Piece):
+                        chunks += frames.encode_piece(frame)
+                        size += len(frame.data)
+                    else:
+                        chunks.append(frames.encode(frame))
+                        size += len(chunks[-1])
             if acks or chunks or any(queue.ack_is_urgent for queue in self._in.values()):
                 chunks += [frames.encode(ack) for ack in self._acks()]
         return b"".join(chunks)

@@ -22,8 +22,8 @@ COALESCE_MESSAGES, COALESCE_BYTES = 256, 1 << 20
 #: If no more than this is left of them, it is coalesced again together with the next ones. So a
 #: progress bar that runs for a day remains a few messages.
 LITTLE_MESSAGES, LITTLE_BYTES = 32, 256 << 10
-#: Bytes of credit that are sent to the peer at once: a small part of its window.
-URGENT_CREDIT = 256 << 10
+#: Bytes of credit that are sent to the peer at once: each time costs four processes a turn.
+URGENT_CREDIT = 1 << 20
 
 
 class OutgoingLane:
@@ -55,7 +55,7 @@ class OutgoingLane:
             raise ProtocolError("the peer has %d, only %d was sent" % (received, self.high))
         self.cursor, self.offset, self.sent, self.credit = received + 1, 0, 0, 0
         entry = self.store.find(self.cursor)
-        if offset and entry is not None and entry.first == self.cursor:
+        if offset and entry is not None and entry.first == self.cursor and not entry.is_gap:
             if offset >= entry.size:
                 raise ProtocolError("the peer has more of message %d than there is" % entry.last)
             self.offset = offset
@@ -93,6 +93,18 @@ class OutgoingLane:
         else:  # a gap, or a large message
             entry = self.store.find(coalesced + 1)
             self._coalesced = self._done = entry.last if entry is not None else coalesced + 1
+
+    def begin(self, channel: int, flags: int, size: int) -> StoredEntry:
+        """As `SegmentStore.begin`: the message is sent as it comes, and those after it then."""
+        entry = self.store.begin(channel, flags, size)
+        self.appended()
+        return entry
+
+    def abort(self, entry: StoredEntry) -> None:
+        """The rest of a message that was begun does not come: its number stays empty."""
+        self.store.abort(entry)
+        if self.cursor == entry.first:
+            self.offset = 0
 
     def evict(self, evict: Evict, size: int) -> int:
         """Frees bytes with *evict* where no peer can have one; returns how many it freed."""
@@ -137,6 +149,8 @@ class OutgoingLane:
             )
         else:
             data = self.store.read(entry, self.offset, frames.PIECE_BYTES)
+            if len(data) < frames.PIECE_BYTES and entry.arrived < entry.size:
+                return None  # the next piece has not arrived
             frame = frames.Piece(
                 lane, entry.channel, entry.flags, entry.last, span, entry.size, self.offset, data
             )
@@ -205,7 +219,7 @@ class IncomingLane:
         whole, self.partial = self.partial, bytearray()
         if len(whole) > piece.size:
             raise ProtocolError("message %d is longer than announced" % piece.last)
-        parts = frames.split_parts(whole)
+        parts = frames.take_parts(whole)
         self._deliver(piece.last, piece.size)
         return parts
 

@@ -111,3 +111,19 @@ def _as_owner(groups: str) -> str:
         return "sudo -iu %s " % pwd.getpwuid(int(match.group(1))).pw_name
     except KeyError:
         return 'sudo -iu "#%s" ' % match.group(1)
+
+
+def rename_process(before: bytes, after: bytes) -> None:
+    """Changes the last argument of this process in lists of processes: a copy has that of its
+    parent. Both end with NUL, and have the same length.
+
+    Source: proc_pid_stat(5), arg_end.
+    """
+    with open("/proc/self/stat", "rb") as file:
+        end = int(file.read().rpartition(b")")[2].split()[46])
+    memory = os.open("/proc/self/mem", os.O_RDWR)
+    try:
+        if os.pread(memory, len(before), end - len(before)) == before:
+            os.pwrite(memory, after, end - len(before))
+    finally:
+        os.close(memory)

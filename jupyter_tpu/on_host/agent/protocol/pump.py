@@ -20,6 +20,9 @@ SILENCE_SECONDS = 6.0
 #: Seconds that an acknowledgement waits for other data to travel with: a packet of its own costs
 #: both ends, and sshd, more than the message did.
 ACK_SECONDS = 0.02
+#: Seconds that what may wait does so for what comes next, to travel with it, for the same reason: a
+#: short cell is five messages within this time, of which the user waits for the last ones.
+GATHER_SECONDS = 0.005
 
 
 class JournalDisconnected(ConnectionError):
@@ -54,12 +57,22 @@ class Pump:
         self._wake = asyncio.Event()
         self._acks_due = False  # acknowledgements have waited long enough
         self._ack_timer: Optional[asyncio.TimerHandle] = None
+        self._gathering: Optional[asyncio.TimerHandle] = None
         self._heard = time.monotonic()
         self._end = ""
 
     def wake(self) -> None:
         """Call it when there is something to send."""
+        if self._gathering is not None:
+            self._gathering.cancel()
+            self._gathering = None
         self._wake.set()
+
+    def wake_soon(self) -> None:
+        """Call it when there is something to send that may wait a moment."""
+        if self._gathering is None:
+            loop = asyncio.get_running_loop()
+            self._gathering = loop.call_later(GATHER_SECONDS, self.wake)
 
     def flush(self) -> None:
         """Sends what is waiting now, before the connection is closed on purpose."""
@@ -80,8 +93,9 @@ class Pump:
         except OSError as error:
             raise JournalDisconnected(str(error) or type(error).__name__) from error
         finally:
-            if self._ack_timer is not None:
-                self._ack_timer.cancel()
+            for timer in (self._ack_timer, self._gathering):
+                if timer is not None:
+                    timer.cancel()
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import bisect
 import contextlib
 import os
-from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from .frames import join_parts, split_parts
 
@@ -22,8 +22,8 @@ SEGMENT_BYTES = 8 << 20
 class StoredEntry:
     """One message, or one gap, under the numbers *first* to *last*."""
 
-    __slots__ = ("channel", "count", "dropped", "first", "flags", "last", "note", "offset",
-                 "payload", "priority", "segment", "size")  # fmt: skip
+    __slots__ = ("arrived", "channel", "count", "dropped", "first", "flags", "last", "note",
+                 "offset", "payload", "priority", "segment", "size")  # fmt: skip
 
     def __init__(
         self, first: int, last: int, channel: int, flags: int, size: int, priority: int = 0
@@ -33,8 +33,10 @@ class StoredEntry:
         self.channel = channel
         self.flags = flags
         self.size = size  # bytes of the encoded message; 0 for a gap
+        self.arrived = size  # of these; less while a large message still comes
         self.priority = priority  # 1 is evicted before 2; 0 never
-        self.payload: Optional[bytes] = None  # None if it is in *segment* at *offset*, or a gap
+        # None if it is in *segment* at *offset*, or a gap
+        self.payload: Union[bytes, bytearray, None] = None
         self.segment: Optional[_Segment] = None
         self.offset = 0
         self.count = 0  # of a gap: messages dropped …
@@ -74,14 +76,12 @@ class _Segment:
         self.entries = 0
         self.live = 0  # bytes of them
 
-    def append(self, payload: bytes) -> int:
-        """Appends *payload* and returns its offset; raises OSError."""
-        offset, view = self.end, memoryview(payload)
+    def write(self, data: Union[bytes, memoryview], offset: int) -> None:
+        """Raises OSError."""
+        view = memoryview(data)
         while view:
-            written = os.pwrite(self.fd, view, self.end + len(payload) - len(view))
-            view = view[written:]
-        self.end += len(payload)
-        return offset
+            written = os.pwrite(self.fd, view, offset)
+            view, offset = view[written:], offset + written
 
     def remove(self) -> None:
         os.close(self.fd)
@@ -131,6 +131,43 @@ class SegmentStore:
         entry.count, entry.dropped = count, dropped
         return self._add(entry)
 
+    def begin(self, channel: int, flags: int, size: int) -> StoredEntry:
+        """Makes place for an encoded message of *size* bytes under the next number.
+
+        The message itself comes with :meth:`extend`.
+        """
+        entry = StoredEntry(self.last + 1, self.last + 1, channel, flags, size)
+        entry.arrived = 0
+        if not self._spill(entry, b""):
+            entry.payload = bytearray(size)
+            self.memory += size
+        self._add(entry)
+        return entry
+
+    def extend(self, entry: StoredEntry, data: Union[bytes, memoryview]) -> None:
+        """Keeps the next bytes of a message that was begun."""
+        start, entry.arrived = entry.arrived, entry.arrived + len(data)
+        self.bytes += len(data)
+        if entry.segment is not None:
+            try:
+                entry.segment.write(data, entry.offset + start)
+                return
+            except OSError as error:
+                self._note_problem(error)
+            # No room on the disk: on in memory.
+            before = os.pread(entry.segment.fd, start, entry.offset)
+            self._leave_segment(entry)
+            entry.payload = bytearray(entry.size)
+            entry.payload[:start] = before
+            self.memory += entry.size
+        assert isinstance(entry.payload, bytearray)
+        entry.payload[start : entry.arrived] = data
+
+    def abort(self, entry: StoredEntry) -> None:
+        """The rest of a message that was begun does not come: nothing of it stays."""
+        self._free(entry)
+        entry.size = entry.arrived = 0
+
     def _keep(self, entry: StoredEntry, payload: bytes) -> None:
         if not self._spill(entry, payload):
             entry.payload = payload
@@ -156,11 +193,11 @@ class SegmentStore:
             yield self._entries[position]
 
     def read(self, entry: StoredEntry, offset: int, size: int) -> bytes:
-        """Up to *size* bytes of an entry's message from *offset*."""
+        """Up to *size* bytes of an entry's message from *offset*, as far as they have arrived."""
+        size = min(size, entry.arrived - offset)
         if entry.payload is not None:
-            return entry.payload[offset : offset + size]
+            return bytes(entry.payload[offset : offset + size])
         assert entry.segment is not None
-        size = min(size, entry.size - offset)
         return os.pread(entry.segment.fd, size, entry.offset + offset)
 
     def release(self, number: int) -> None:
@@ -206,7 +243,7 @@ class SegmentStore:
                   and segment is not self._segment and segment.live * 2 < segment.end}  # fmt: skip
         if sparse:  # a few messages would keep large files
             for entry in self._entries[self._start :]:
-                if entry.segment in sparse:
+                if entry.segment in sparse and entry.arrived == entry.size:
                     self._put(entry, self.read(entry, 0, entry.size))
 
     def rewrite(self, entry: StoredEntry, payload: bytes) -> None:
@@ -220,7 +257,7 @@ class SegmentStore:
     def _put(self, entry: StoredEntry, payload: bytes) -> None:
         """Keeps *payload* instead of what *entry* has."""
         self._free(entry)
-        entry.size = len(payload)
+        entry.size = entry.arrived = len(payload)
         self._keep(entry, payload)
 
     def messages_from(self, number: int, messages: int, size: int) -> List[NumberedMessage]:
@@ -293,8 +330,11 @@ class SegmentStore:
             self._segment = None
 
     def _spill(self, entry: StoredEntry, payload: bytes) -> bool:
-        """Writes to disk if memory is full; False means keep it in memory."""
-        if self._folder is None or self.memory + len(payload) <= self._memory_limit:
+        """Writes to disk if memory is full; False means keep it in memory.
+
+        payload: the entry's message, or what has come of it.
+        """
+        if self._folder is None or self.memory + entry.size <= self._memory_limit:
             return False
         try:
             if self._segment is None or self._segment.end >= SEGMENT_BYTES:
@@ -303,23 +343,32 @@ class SegmentStore:
                 self._segments += 1
                 if full is not None and not full.entries:
                     full.remove()
-            entry.offset = self._segment.append(payload)
+            self._segment.write(payload, self._segment.end)
         except OSError as error:
-            self.problem = "the journal cannot be written: %s" % (error.strerror or error)
+            self._note_problem(error)
             return False
         self.problem = ""
-        entry.segment = self._segment
+        entry.segment, entry.offset = self._segment, self._segment.end
+        self._segment.end += entry.size
         self._segment.entries += 1
         self._segment.live += entry.size
         return True
 
+    def _note_problem(self, error: OSError) -> None:
+        self.problem = "the journal cannot be written: %s" % (error.strerror or error)
+
     def _free(self, entry: StoredEntry) -> None:
-        self.bytes -= entry.size
+        self.bytes -= entry.arrived
         if entry.segment is not None:
-            entry.segment.entries -= 1
-            entry.segment.live -= entry.size
-            if not entry.segment.entries and entry.segment is not self._segment:
-                entry.segment.remove()
+            self._leave_segment(entry)
         elif entry.payload is not None:
             self.memory -= entry.size
-        entry.payload = entry.segment = None
+        entry.payload = None
+
+    def _leave_segment(self, entry: StoredEntry) -> None:
+        segment, entry.segment = entry.segment, None
+        assert segment is not None
+        segment.entries -= 1
+        segment.live -= entry.size
+        if not segment.entries and segment is not self._segment:
+            segment.remove()

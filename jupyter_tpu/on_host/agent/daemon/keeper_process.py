@@ -1,0 +1,65 @@
+"""The keeper of a kernel, as the daemon that had it started sees it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+from typing import Any, Dict
+
+from ..protocol.processes import signal_process, start_time
+from ..protocol.timeouts import with_timeout
+from .keeper_starter import KERNEL, KeeperStarter
+
+#: Seconds in which it says that it is there.
+BEGIN_SECONDS = 30.0
+
+
+class KeeperProcess:
+    """A keeper on a line, which ends when the keeper does; made by :meth:`start`."""
+
+    def __init__(
+        self, pid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self.pid = pid
+        self._started = start_time(pid)
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    async def start(cls, starter: KeeperStarter) -> "KeeperProcess":
+        """Raises OSError, or TimeoutError of asyncio, if there is none."""
+        reader, writer = await asyncio.open_unix_connection(sock=starter.start(KERNEL))
+        line = b""
+        try:
+            line = await with_timeout(reader.readline(), BEGIN_SECONDS)
+        finally:
+            if not line:
+                writer.close()
+        if not line:
+            raise OSError("a keeper ended as it began")
+        return cls(int(line), reader, writer)
+
+    @property
+    def ended(self) -> bool:
+        return self._reader.at_eof()
+
+    def tell(self, fields: Dict[str, Any]) -> None:
+        """Sends it a line."""
+        self._writer.write(json.dumps(fields).encode() + b"\n")
+
+    async def hear(self) -> Dict[str, Any]:
+        """Its next line; {} if it has ended."""
+        line = await self._reader.readline()
+        answer: Dict[str, Any] = json.loads(line) if line else {}
+        return answer
+
+    async def wait(self) -> None:
+        """Returns when it has ended."""
+        while await self._reader.read(1024):
+            pass
+        self._writer.close()
+
+    def kill(self) -> None:
+        signal_process(self.pid, self._started, signal.SIGKILL)
+        self._writer.close()
