@@ -23,10 +23,9 @@ def add_at_first_request(application: Any, load: Callable[[], list[Any]]) -> Non
     rules = application.default_router.rules
 
     def add() -> None:
-        rules.remove(rule)
-        application.add_handlers(
-            ".*$", [(url_path_join(base_url, path), *more) for path, *more in load()]
-        )
+        handlers = [(url_path_join(base_url, path), *more) for path, *more in load()]
+        application.add_handlers(".*$", handlers)
+        rules[rules.index(rule)] = rules.pop(-2)  # the one that was added, in the order of a start
 
     rule = Rule(PathMatches(url_path_join(base_url, PREFIX) + ".*"), _First(application, add))
     rules.insert(-1, rule)  # as `add_handlers` does: the last one matches everything

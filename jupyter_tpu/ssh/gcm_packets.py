@@ -101,8 +101,8 @@ def _cipher(encryption: Any) -> _Cipher | None:
 class _Room:
     """Memory for packets that are being read, or sent; nothing stays in it.
 
-    So the connections of a loop share one. Those through a jump host have one of their own: theirs
-    are read and sent while a packet of the jump host is.
+    So the connections of a loop share one, and those without a socket another: through a jump host,
+    theirs are read and sent while a packet of the jump host is.
 
     received: what the system has given, behind the place for what waited.
     opened: decrypted packets, one over the end of the other.
@@ -114,7 +114,8 @@ class _Room:
         self.received = self.opened = self.packet = self.sealed = memoryview(b"")
 
 
-_rooms: WeakKeyDictionary[asyncio.AbstractEventLoop, _Room] = WeakKeyDictionary()
+#: Of each loop: for connections without and with a socket.
+_rooms: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[_Room, _Room]] = WeakKeyDictionary()
 
 
 def _has_socket(ssh: Any) -> bool:
@@ -132,9 +133,8 @@ def speed_up(ssh: SSHClientConnection) -> None:
         and _cipher(ssh._send_encryption) is not None
         and _cipher(ssh._recv_encryption) is not None
     ):
-        room = _Room()
-        if _has_socket(ssh):
-            room = _rooms.setdefault(asyncio.get_running_loop(), room)
+        rooms = _rooms.setdefault(asyncio.get_running_loop(), (_Room(), _Room()))
+        room = rooms[_has_socket(ssh)]
         reader = _Reader(ssh, room)
         ssh._recv_data = reader.read  # type: ignore[method-assign]
         if _has_socket(ssh):
@@ -149,9 +149,10 @@ class _Sender:
         self._ssh: Any = ssh
         self._room = room
         self._send_packet = ssh.send_packet
-        self._add_channel = ssh.add_channel
+        self._add_channel, self._remove_channel = ssh.add_channel, ssh.remove_channel
         ssh.send_packet = self._send  # type: ignore[method-assign, assignment]
         ssh.add_channel = self._add  # type: ignore[method-assign, assignment]
+        ssh.remove_channel = self._remove  # type: ignore[method-assign, assignment]
 
     def _send(self, kind: int, *parts: bytes, handler: Any = None) -> None:
         """In place of asyncssh's `send_packet`."""
@@ -188,6 +189,13 @@ class _Sender:
             channel.write, channel._flush_send_buf = write_data, flush_send_buf
         return self._add_channel(channel)
 
+    def _remove(self, number: int) -> None:
+        """In place of asyncssh's `remove_channel`: the channel is freed at once."""
+        fields = vars(self._ssh._channels.get(number, self))
+        for name in ("write", "_flush_send_buf"):
+            fields.pop(name, None)
+        self._remove_channel(number)
+
     def _send_data(self, channel: Any, data: memoryview) -> int:
         """Sends as much of *data* as the window allows; returns how many bytes that were, 0 if
         asyncssh should: it keeps what has to wait for new keys.
@@ -208,11 +216,20 @@ class _Sender:
             return 0
         for begin in range(0, size, _SENT_BYTES):
             part = data[begin : min(begin + _SENT_BYTES, size)]
-            ssh._send(self._packets(cipher, channel._send_chan, channel._send_pktsize, part))
-            if not (_has_socket(ssh) and ssh._transport.get_write_buffer_size() == 0):
+            sealed = self._packets(cipher, channel._send_chan, channel._send_pktsize, part)
+            if not self._is_idle() and len(sealed) < len(self._room.sealed) // 2:
+                ssh._send(bytes(sealed))  # the transport will keep it, and nothing else
+                continue
+            ssh._send(sealed)
+            if not self._is_idle():
                 self._room.sealed = memoryview(b"")  # the transport keeps it
         channel._send_window -= size
         return size
+
+    def _is_idle(self) -> bool:
+        """Whether the system takes what is sent now."""
+        transport: Any = self._ssh._transport
+        return _has_socket(self._ssh) and transport.get_write_buffer_size() == 0
 
     def _packets(self, cipher: _Cipher, channel: int, most: int, data: memoryview) -> memoryview:
         """Packets of *data*, with *most* bytes of it at most in each."""
@@ -308,12 +325,11 @@ class _Reader(asyncio.BufferedProtocol):
         try:
             more = True
             while more:
-                # asyncssh waits for something, is in the middle of a packet, or changes its keys.
-                foreign = ssh._recv_handler != ssh._recv_pkthdr or ssh._decompressor
-                cipher = None if foreign else _cipher(ssh._recv_encryption)
+                cipher = self._own_cipher()
                 if cipher is None:
                     ssh._inpbuf = bytes(received)
-                    more = bool(ssh._inpbuf) and ssh._recv_handler()
+                    while more and self._own_cipher() is None:
+                        more = bool(ssh._inpbuf) and ssh._recv_handler()
                     received = memoryview(ssh._inpbuf)
                 else:
                     read, more = self._packets(cipher, received)
@@ -324,6 +340,15 @@ class _Reader(asyncio.BufferedProtocol):
             ssh._force_close(error)
         except Exception:
             ssh.internal_error()
+
+    def _own_cipher(self) -> _Cipher | None:
+        """None: the next bytes are asyncssh's, which waits for something, is in the middle of a
+        packet, or changes its keys.
+        """
+        ssh = self._ssh
+        if ssh._recv_handler != ssh._recv_pkthdr or ssh._decompressor:
+            return None
+        return _cipher(ssh._recv_encryption)
 
     def _packets(self, cipher: _Cipher, received: memoryview) -> tuple[int, bool]:
         """Reads packets, up to and with one that is asyncssh's. Returns how many bytes that were,
@@ -387,6 +412,8 @@ class _Reader(asyncio.BufferedProtocol):
             opened[start : self._end] = before
         if kind == MSG_WINDOW_ADJUST:
             channel._send_window += count
+            if channel._send_buf:
+                self._deliver()  # what came before: the channel may be closed now
             channel._flush_send_buf()
             return None
         if channel is not self._channel:
