@@ -41,14 +41,14 @@ it('is the server of this user as long as its process runs', async () => {
   const { port } = server.address() as AddressInfo;
   const url = `http://127.0.0.1:${port}/`;
   const { pid } = process;
-  expect(isOwn({ url, token: 't', pid })).toBe(true);
-  expect(isOwn({ url, token: 't', pid: 0 })).toBe(true);
-  const ended = { url, token: 't', pid: 2 ** 22 + 1 };
+  expect(isOwn({ url, pid })).toBe(true);
+  expect(isOwn({ url, pid: 0 })).toBe(true);
+  const ended = { url, pid: 2 ** 22 + 1 };
   expect([isOwn(ended), isTaken(ended)]).toEqual([false, false]);
   await new NodeClient({ url, token: 't', pid }).jupyter('GET', 'status');
   server.close();
   server.closeAllConnections();
-  expect(isTaken({ url, token: 't', pid }, ['/nowhere'])).toBe(false); // not Linux
+  expect(isTaken({ url, pid }, ['/nowhere'])).toBe(false); // not Linux
 });
 
 // To be another user takes root.
@@ -83,7 +83,7 @@ describe('whose listener answers', () => {
         `   ${place}: ${address}:22B8 00000000:0000 0A 00000000:00000000 00:00000000 00000000  ${uid}        0 1 1`
     );
     writeFileSync(table, ['  sl  local_address', ...lines, ''].join('\n'));
-    return isTaken({ url, token: 't', pid }, [table]);
+    return isTaken({ url, pid }, [table]);
   }
 
   it.each([
