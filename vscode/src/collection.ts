@@ -5,6 +5,7 @@ import * as vscode from 'vscode';
 
 import { trans } from '../../labextension/src/language/translation';
 import { explanation } from './explanation';
+import { isOwn } from './portOwner';
 import { Session } from './session';
 
 const JUPYTER_EXTENSION = 'ms-toolsai.jupyter';
@@ -82,9 +83,12 @@ export class Collection implements vscode.Disposable {
 
   /** The Jupyter extension asks for a server that it remembers also where none is offered. */
   private async _resolve(server: JupyterServer): Promise<JupyterServer> {
-    const connection = vscode.workspace.isTrusted
+    let connection = vscode.workspace.isTrusted
       ? await this._session.connect()
       : null;
+    if (connection && !isOwn(connection.client.server)) {
+      connection = await this._session.search();
+    }
     if (!connection) {
       throw new Error(explanation(this._session));
     }

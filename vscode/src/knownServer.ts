@@ -6,6 +6,7 @@ import { readFile } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
 import { IServer } from './client';
+import { isOwn } from './portOwner';
 
 /** As much of VS Code's `Memento` as is needed. */
 interface IMemory {
@@ -32,9 +33,9 @@ export class KnownServer {
       return null;
     }
     try {
-      process.kill(known.pid, 0); // throws if there is no such process of this user
       const info = JSON.parse(await readFile(known.file, 'utf8'));
-      return info.pid === known.pid ? { ...known, token: info.token } : null;
+      const server = { ...known, token: info.token };
+      return info.pid === known.pid && isOwn(server) ? server : null;
     } catch {
       return null; // it has ended
     }

@@ -157,8 +157,9 @@ export class Session extends Store {
     }
     // Before it is forgotten; one at a given address is always found.
     const server = this._connection?.client.server;
-    if (server && server !== this._taken && isTaken(server)) {
-      this._taken = server;
+    const place = server && `${server.url} ${server.pid}`;
+    if (server && place !== this._taken && isTaken(server)) {
+      this._taken = place;
       this._portTaken.emit(server);
     }
     if (finding.state !== 'running') {
@@ -171,7 +172,11 @@ export class Session extends Store {
   /** Nothing changes if it is the same server as before. */
   private _use(server: IServer): void {
     const now = this._connection?.client.server;
-    if (now?.url === server.url && now.token === server.token) {
+    if (
+      now?.url === server.url &&
+      now.token === server.token &&
+      now.pid === server.pid
+    ) {
       return;
     }
     this._disconnect();
@@ -220,7 +225,7 @@ export class Session extends Store {
   private _python = '';
   private _searching: Promise<IConnection | null> | null = null;
   private _state: State = 'idle';
-  /** The server of which `portTaken` was said. */
-  private _taken?: IServer;
+  /** The address and process of the server of which `portTaken` was said. */
+  private _taken?: string;
   private _unwatch = () => {};
 }

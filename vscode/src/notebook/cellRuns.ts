@@ -166,6 +166,10 @@ export class CellRuns {
     const place = active.findIndex(run => run.id === first);
     const kept = place < 0 ? [] : active.slice(place);
     active.filter(run => !kept.includes(run)).forEach(run => run.fail());
+    this._options.store.endAll(
+      this._uri,
+      kept.map(run => run.id)
+    );
     this._runs.clear();
     this._latest.clear();
     this._lost.clear();

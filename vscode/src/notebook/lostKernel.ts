@@ -6,6 +6,7 @@ import { trans } from '../../../labextension/src/language/translation';
 import { tpuStatus } from '../../../labextension/src/model/tpuLabels';
 import { NodeClient } from '../client';
 import { RunStore } from './runStore';
+import { kernelspecs } from './sessions';
 
 /**
  * Forgets the kernel of *notebook*, which the server does not have any more, and says so if one of its
@@ -30,7 +31,7 @@ export async function reportLost(
     await explanation(client, name, kernelspec),
     select
   );
-  if (answer === select) {
+  if (answer === select && !notebook.isClosed) {
     await vscode.window.showNotebookDocument(notebook);
     await vscode.commands.executeCommand('notebook.selectKernel');
   }
@@ -41,13 +42,17 @@ async function explanation(
   name: string,
   kernelspec?: string
 ): Promise<string> {
-  const list = await client.tpus().catch(() => null);
+  const [list, specs] = await Promise.all([
+    client.tpus().catch(() => null),
+    kernelspecs(client).catch(() => null)
+  ]);
+  const isOffered = specs?.some(one => one.name === kernelspec);
   const tpu = list?.tpus.find(({ environments }) =>
     environments.some(one =>
       [one.kernelspec, one.pod_kernelspec].includes(kernelspec ?? '')
     )
   );
-  if (list && kernelspec && !tpu) {
+  if (list && specs && kernelspec && !tpu && !isOffered) {
     return trans.__(
       'The kernel of %1 ended while a cell ran: its TPU was deleted or disconnected. Select another kernel, and run the cell again.',
       name

@@ -132,7 +132,7 @@ export class NotebookKernel implements vscode.Disposable {
         failureLine(error)
       );
       this._services.log(`${this._name}: ${why}`);
-      this._cells.discard(runs, new Error(why));
+      this._cells.discard(runs, { name: '', message: why });
       return;
     }
     if (!this._isDisposed) {

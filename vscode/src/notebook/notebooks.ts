@@ -109,6 +109,7 @@ export class Notebooks implements vscode.Disposable {
     const { connection } = this._session;
     if (connection !== this._connection) {
       this._connection = connection;
+      this._isListed = false;
       this._kernels.forEach(kernel => kernel.serverChanged());
       this._listed = '';
     }

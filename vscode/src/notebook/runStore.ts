@@ -102,6 +102,14 @@ export class RunStore implements Disposable {
     }
   }
 
+  /** Nothing of a notebook runs any more, but *except*. */
+  endAll(notebook: Uri, except: string[]): void {
+    for (const [id, run] of Object.entries(this.runs(notebook))) {
+      run.ended ||= !except.includes(id);
+    }
+    this._writeSoon();
+  }
+
   /** The ids of what has ended. */
   ended(notebook: Uri): string[] {
     const runs = this.runs(notebook);

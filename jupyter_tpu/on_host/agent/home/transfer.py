@@ -126,7 +126,7 @@ class _Upload:
         self._there = set(self.before)
         self._calls: "List[Tuple[Any, int]]" = []
         self._flying = 0
-        self._done = 0
+        self._done = self._total = 0
         #: Bytes that were written.
         self.sent = 0
 
@@ -142,7 +142,7 @@ class _Upload:
                 entries[path] = [stat.S_IMODE(info.st_mode), *known[1:]]
             else:
                 unread[path] = info
-        total = sum(info.st_size for info in unread.values())
+        total = self._total = sum(info.st_size for info in unread.values())
         self._progress(0, total)
         for path, info in unread.items():
             why = ""
@@ -199,6 +199,7 @@ class _Upload:
                 digest = hashlib.sha256(data).hexdigest()
                 parts.append(digest)
                 self._send(digest, data)
+                self._progress(min(self._done + size, self._total), self._total)
             after = os.fstat(file.fileno())
         if (size, info.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
             raise _Changed
