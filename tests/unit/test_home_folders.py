@@ -1,5 +1,6 @@
 """Home folders in a bucket: what is saved of a host's home, and what another host gets of it."""
 
+import asyncio
 import contextlib
 import os
 from collections.abc import Callable, Iterator
@@ -11,8 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jupyter_tpu.on_host.agent.daemon import homes
 from jupyter_tpu.on_host.agent.home import state, transfer
 from jupyter_tpu.on_host.agent.home.chosen import chosen_files
+from jupyter_tpu.on_host.agent.protocol.records import HomeReport
+from jupyter_tpu.on_host.agent.protocol.requests import AskHomeRequest
 from jupyter_tpu.on_host.agent.session.storage import SessionError
 
 KEY = "6b" * 32
@@ -291,3 +295,29 @@ def test_a_change_of_a_name_a_time_or_a_mode_is_seen(tmp_path: Path) -> None:
         digest = chosen_files(str(host.home), ["checkpoints"]).digest()
         assert digest not in seen
         seen.add(digest)
+
+
+def test_a_program_that_stands_still_is_ended_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bucket that never answers must not keep the host from saving for ever."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(homes, "STALLED_SECONDS", 0.3)
+    python, pid = tmp_path / "python", tmp_path / "pid"
+    python.write_text(f"#!/bin/sh\necho $$ >{pid}\nexec sleep 600\n")
+    python.chmod(0o755)
+
+    async def saved() -> HomeReport:
+        folders = homes.HomeFolders("sources", lambda: None)
+        setting: Any = {"python": str(python)}
+        await folders._ask(AskHomeRequest(do="save", id="mine", setting=setting))
+        await folders._ended()
+        report = folders.report()
+        assert report is not None
+        return report
+
+    outcome = asyncio.run(saved())["outcome"]
+    assert outcome is not None
+    assert (outcome["state"], "stood still" in outcome["why"]) == ("failed", True)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)

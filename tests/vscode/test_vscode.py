@@ -71,7 +71,7 @@ def test_the_server_is_started_and_a_tpu_is_created_and_deleted_after_questions(
     assert len(jupyter_servers(variables)) == 1
     window.act("from-vscode", "Delete")
     expect(window.dialog).to_contain_text(
-        "This permanently deletes the TPU in us-central1-a, its disk"
+        "This permanently deletes from-vscode in us-central1-a, its disk"
     )
     window.dialog.get_by_role("button", name="Delete").click()
     expect(window.row("from-vscode")).to_have_count(0)

@@ -51,10 +51,10 @@ export class CellRuns {
     runs.forEach(run => this._options.socket()!.execute(run.request!));
   }
 
-  /** What was created can't be sent. */
-  discard(runs: CellRun[]): void {
+  /** What was created can't be sent: the first one says why. */
+  discard(runs: CellRun[], why: Error): void {
     for (const run of runs) {
-      run.fail();
+      run.fail(run === runs[0] ? why : undefined);
       this._runs.delete(run.id);
     }
     this._options.onChange();

@@ -126,8 +126,12 @@ export class NotebookKernel implements vscode.Disposable {
     try {
       await this._started();
     } catch (error) {
-      this._explain(error);
-      this._cells.discard(runs);
+      const why = trans.__(
+        'The kernel could not be started. %1',
+        failureLine(error)
+      );
+      this._services.log(`${this._name}: ${why}`);
+      this._cells.discard(runs, new Error(why));
       return;
     }
     if (!this._isDisposed) {
@@ -309,12 +313,6 @@ export class NotebookKernel implements vscode.Disposable {
     if (client && this._socket) {
       await client.jupyter('POST', `kernels/${this._kernel}/${action}`);
     }
-  }
-
-  private _explain(error: unknown): void {
-    void vscode.window.showErrorMessage(
-      trans.__('The kernel could not be started. %1', failureLine(error))
-    );
   }
 
   /** What the kernel replies, however long that takes. */

@@ -20,7 +20,7 @@ from ..home.chosen import TooManyFiles, chosen_files
 from ..protocol import requests, umask
 from ..protocol.process_env import process_environment
 from ..protocol.records import HomeReport
-from ..protocol.timeouts import cancel_all
+from ..protocol.timeouts import cancel_all, with_timeout
 from .handlers import OperationError, handles
 
 #: Seconds between two looks for changes, at most.
@@ -28,6 +28,9 @@ LOOK_SECONDS = 30.0
 #: Seconds after which they are saved although they change all the time, and after which a save that
 #: has failed is tried again.
 LATEST_SECONDS, RETRY_SECONDS = 900.0, 300.0
+#: Seconds without a word of the program after which it hangs. It says nothing while it reads what
+#: it has to compare.
+STALLED_SECONDS = 900.0
 #: Bytes of a line of the program.
 _LONGEST_LINE = 4 << 20
 _DOES = ("save", "restore", "adopt", "forget")
@@ -156,7 +159,7 @@ class HomeFolders:
             process.stdin.close()
             outcome: Dict[str, Any] = {}
             while True:
-                line = await process.stdout.readline()
+                line = await with_timeout(process.stdout.readline(), STALLED_SECONDS)
                 if not line:
                     break
                 said = json.loads(line)
@@ -165,6 +168,9 @@ class HomeFolders:
                     self._progress = int(done), int(total)
                 outcome = said.get("outcome", outcome)
             return outcome or {"state": "failed", "why": "Its program ended without an answer."}
+        except asyncio.TimeoutError:
+            why = "It stood still for %d minutes." % (STALLED_SECONDS / 60)
+            return {"state": "failed", "why": why}
         finally:
             if process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
