@@ -129,6 +129,7 @@ class Distributed:
             message = self.client.get_iopub_msg(timeout=60)
             if "begun" in json.dumps(message["content"]):
                 break
+        time.sleep(1.0)  # that was the first rank; one that has not begun would lose the interrupt
         begun = time.perf_counter()
         self.client.control_channel.send(self.client.session.msg("interrupt_request", {}))
         while True:
@@ -151,29 +152,32 @@ def main() -> None:
     rounds = int(sys.argv[3])
     figures: dict[str, list[float]] = {}
 
+    def note(what: str, value: float) -> None:
+        figures.setdefault(what, []).append(value)
+        # What comes next may fail, or take too long.
+        Path(sys.argv[4]).write_text(json.dumps(figures))
+
     def timed(what: str, act: Any) -> None:
         begun = time.perf_counter()
         act()
-        figures.setdefault(what, []).append(time.perf_counter() - begun)
+        note(what, time.perf_counter() - begun)
 
     before = private(psutil.Process())
     for round in range(rounds):
         timed("start", way.start)
         if round < rounds - 1:
             way.stop()
-    figures["client memory"] = [float(private(psutil.Process()) - before)]
+    note("client memory", private(psutil.Process()) - before)
     for _ in range(20 * rounds):
         timed("cell", lambda: way.cell("1+1"))
     for _ in range(5 * rounds):
         timed("one differs", way.differing)
     for _ in range(rounds):
-        figures.setdefault("interrupt", []).append(way.interrupt())
-    figures["middle memory"] = [float(way.middle())]
-    Path(sys.argv[4]).write_text(json.dumps(figures))  # the next part may take too long
+        note("interrupt", way.interrupt())
+    note("middle memory", way.middle())
     timed("100k lines", lambda: way.cell(LINES))
-    figures["middle memory after that"] = [float(way.middle())]
+    note("middle memory after that", way.middle())
     way.stop()
-    Path(sys.argv[4]).write_text(json.dumps(figures))
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ import struct
 import sys
 import tempfile
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -62,8 +63,9 @@ def agents_used(machines: Hosts) -> float:
     return statistics.mean(entry.user + entry.system for entry in times)
 
 
-async def measure(machines: Hosts, seconds: float) -> dict[str, float]:
-    """Percent of a processor of the server and of a host, and bytes of each host a minute."""
+@contextlib.asynccontextmanager
+async def connected_fleet(machines: Hosts) -> AsyncIterator[Fleet]:
+    """A fleet with links to all hosts, each of which has answered."""
     os.environ["JUPYTER_TPU_SSH_KEY"] = str(machines.key)
     cloud: Any = CloudOfHosts(machines)
     path = machines.folder / "fleet.sqlite"
@@ -79,6 +81,12 @@ async def measure(machines: Hosts, seconds: float) -> dict[str, float]:
         while len(machines.agents()) < len(machines.addresses):  # noqa: ASYNC110
             await asyncio.sleep(1.0)
         await asyncio.sleep(SETTLE)
+        yield fleet
+
+
+async def measure(machines: Hosts, seconds: float) -> dict[str, float]:
+    """Percent of a processor of the server and of a host, and bytes of each host a minute."""
+    async with connected_fleet(machines) as fleet:
         agent, moved = agents_used(machines), transferred()
         used, begun = time.process_time(), time.perf_counter()
         await asyncio.sleep(seconds)

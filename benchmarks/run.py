@@ -4,9 +4,10 @@ The hosts are real sshds with as many addresses of this machine, each with a hom
 agent of its own (see _hosts.py). Only the Cloud TPU API is replaced, by a list of them. All share
 this machine's processors with the clients, so seconds of the clock say little. CPU-seconds are
 those of the client alone. *first* is when nothing of ours is on the hosts yet; *cold* without any
-connection; *connected* with one to each host and its agent, as a server has them.
+connection; *connected* with one to each host and its agent, as a server has them. `--cold`: this
+only, without agents, of which two cores can't start 256 at once.
 
-    python benchmarks/run.py [--hosts 4 32 64 256] [--rounds N]
+    python benchmarks/run.py [--hosts 4 32 64 256] [--rounds N] [--cold]
 
 podrun is a shell loop of `ssh HOST … &` in one version and Fabric's ThreadingGroup in the other.
 """
@@ -23,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -49,11 +50,13 @@ SCRIPT = 'while read host; do ssh -F "$1" $host "$3" & done <"$2"; wait'
 #: The same, but no `ssh` reads the names of the hosts, which are then left out.
 SCRIPT_NULL = 'while read host; do ssh -F "$1" $host "$3" </dev/null & done <"$2"; wait'
 
+STATES = "cold", "connected"
+
 #: CPU-seconds of the client, seconds, hosts that answered.
 Figures = tuple[float, float, int]
 
 
-async def ours(machines: Hosts) -> dict[str, Figures]:
+async def ours(machines: Hosts, states: Sequence[str] = STATES) -> dict[str, Figures]:
     """As the process does that has the links: Jupyter's server, or the command itself."""
     node = machines.node()
 
@@ -70,7 +73,7 @@ async def ours(machines: Hosts) -> dict[str, Figures]:
     results = {}
     begun, used = time.perf_counter(), time.process_time()
     async with connections(machines) as opened:
-        for state in ("cold", "connected"):
+        for state in states:
             if state == "connected":
                 await asyncio.gather(*(link.agent() for link in opened.links(NAME)))
                 begun, used = time.perf_counter(), time.process_time()
@@ -170,20 +173,24 @@ def library(machines: Hosts, name: str) -> dict[str, Figures]:
     }
 
 
-def measure(machines: Hosts, rounds: int) -> dict[str, list[Figures]]:
+def measure(
+    machines: Hosts, rounds: int, states: Sequence[str] = STATES
+) -> dict[str, list[Figures]]:
     results: dict[str, list[Figures]] = {}
 
     def note(way: str, figures: dict[str, Figures]) -> None:
         for state, measured in figures.items():
             results.setdefault(f"{way}, {state}", []).append(measured)
 
-    note(OURS, {"first": asyncio.run(ours(machines))["cold"]})
+    if states == STATES:
+        note(OURS, {"first": asyncio.run(ours(machines))["cold"]})
     for _ in range(rounds):
-        note(OURS, asyncio.run(ours(machines)))
+        note(OURS, asyncio.run(ours(machines, states)))
         for name in ("fabric", "parallel-ssh"):
             note(name, library(machines, name))
-        for way, figures in openssh(machines).items():
-            note(way, figures)
+        if states == STATES:
+            for way, figures in openssh(machines).items():
+                note(way, figures)
     return results
 
 
@@ -208,13 +215,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--hosts", type=int, nargs="+", default=[4, 32, 64, 256])
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--cold", action="store_true", help="only without connections")
     args = parser.parse_args()
+    states = STATES[:1] if args.cold else STATES
     results = {}
     for count in args.hosts:
         with tempfile.TemporaryDirectory(prefix="b-", dir="/tmp") as name:
             os.environ["JUPYTER_TPU_DATA_DIR"] = f"{name}/data"
             with hosts(Path(name), count) as machines:
-                results[count] = report(count, measure(machines, args.rounds))
+                results[count] = report(count, measure(machines, args.rounds, states))
     write("run", n=args.rounds, goals=GOALS, results=results)
 
 

@@ -7,14 +7,14 @@ It is not a Jupyter token: it gives no access to kernels, terminals or files.
 from __future__ import annotations
 
 import contextlib
-import hmac
 import os
-import secrets
 from collections.abc import Mapping
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .errors import Reason, TPUError
-from .paths import data_dir
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 #: Set to 1, commands act as a coding agent: by this token, inside the agents' budget.
 AGENT_VARIABLE = "JUPYTER_TPU_AGENT"
@@ -45,11 +45,15 @@ def refusal(what: str) -> TPUError:
 
 
 def token_file() -> Path:
+    from .paths import data_dir
+
     return data_dir() / "agent-token"
 
 
 def agent_token() -> str:
     """The token, which is made when it is first asked for. Raises OSError."""
+    import secrets  # with OpenSSL, which a command that only asks `acts_as_agent` does without
+
     path = token_file()
     while True:
         try:
@@ -78,6 +82,8 @@ class AgentTokenFile:
 
     def has(self, token: str) -> bool:
         """Whether *token* is it; False if there is none yet, or it can't be read."""
+        import hmac
+
         try:
             self._path = self._path or token_file()
             status = self._path.stat()

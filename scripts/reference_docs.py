@@ -37,8 +37,8 @@ from jupyter_tpu.mcp.tools import tools
 from jupyter_tpu.on_host.agent.protocol import records
 from jupyter_tpu.on_host.agent.protocol.requests import REQUESTS
 from jupyter_tpu.server.app import JupyterTPU
-from jupyter_tpu.server.handlers import STATUS
 from jupyter_tpu.server.routes import ALL_ROUTES
+from jupyter_tpu.server.status import STATUS
 from jupyter_tpu.ssh import host_values
 from jupyter_tpu.ssh.agent_answers import bounded
 from jupyter_tpu.terminal import agent_access

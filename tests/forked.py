@@ -51,6 +51,8 @@ LIBRARIES = (
 )
 #: The width of the numbers that are sent, in characters.
 WIDTH = 20
+#: How a module is imported at the beginning of a test file.
+IMPORT = r"^(?:import |from |(?:\w+ = )?pytest\.importorskip\(\")([\w.]+)"
 #: The variable that names the socket of a run's process for all workers.
 ADDRESS = "TESTS_FORKS"
 #: Behind it: where workers are forked.
@@ -248,12 +250,17 @@ def _import_as_tests() -> None:
     tests = Path(__file__).parent
     names: set[str] = set()
     for file in tests.rglob("test_*.py"):
-        names.update(re.findall(r"^(?:import|from) ([\w.]+)", file.read_text(), re.MULTILINE))
+        names.update(re.findall(IMPORT, file.read_text(), re.MULTILINE))
     own = {file.stem for file in tests.rglob("*.py")}
     for name in sorted(names):
         if name.partition(".")[0] not in own:
             with contextlib.suppress(ImportError):  # for the test to report, or to skip
                 importlib.import_module(name)
+    # Hypothesis looks for constants in all our modules, in each process that collects its tests.
+    with contextlib.suppress(ImportError):
+        from hypothesis.internal.conjecture.providers import _get_local_constants
+
+        _get_local_constants()
 
 
 def _listen(address: str) -> socket.socket:

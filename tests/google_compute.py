@@ -9,6 +9,8 @@ from typing import Any
 
 
 def __getattr__(name: str) -> Any:
+    if name.startswith("_"):  # pytest asks what it finds in a file whether it is a fixture
+        raise AttributeError(name)
     from google.cloud import compute_v1
 
     return getattr(compute_v1, name)

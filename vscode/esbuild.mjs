@@ -65,6 +65,8 @@ const results = await Promise.all([
     ...shared,
     entryPoints: ['src/extension.ts'],
     outfile: 'out/extension.js',
+    // Of all that this package has, only paths are used: the rest is loaded when it is imported.
+    alias: { '@jupyterlab/coreutils': '@jupyterlab/coreutils/lib/path' },
     external: ['vscode'],
     format: 'cjs',
     platform: 'node',

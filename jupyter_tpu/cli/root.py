@@ -177,11 +177,9 @@ def run(argv: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
             return code
     except (BrokenPipeError, OutputError) as error:
-        from ..terminal.printing import complain
-
         with contextlib.suppress(BrokenPipeError, OutputError), clean_output():
             if isinstance(error, OutputError):
-                complain(str(error))
+                _complain(str(error))
         # Nothing more can be written, not at the end of the process either. For a broken pipe that
         # is no news: who read our output (`… | head`) has had enough.
         with open(os.devnull, "wb") as null:
@@ -193,7 +191,6 @@ def run(argv: Sequence[str] | None = None) -> int:
 
 def _run(words: list[str]) -> int:
     """Runs one command; an error is a line on stderr. Returns the exit code."""
-    from ..terminal.printing import complain
     from ..terminal.streams import OutputError
 
     choose_from(words)
@@ -204,21 +201,27 @@ def _run(words: list[str]) -> int:
     except click.exceptions.Exit as end:  # after --help, for instance
         return end.exit_code
     except click.UsageError as error:
-        complain(usage_line(error))
+        _complain(usage_line(error))
         return error.exit_code
     except OutputError:
         raise
     except TPUError as error:
-        complain(str(error))
+        _complain(str(error))
         return 1
     except UnicodeEncodeError:  # bytes of the command line become surrogates
         if not any(map(_is_no_text, words)):
             raise
-        complain("The command line has bytes that are not UTF-8 text.")
+        _complain("The command line has bytes that are not UTF-8 text.")
         return 1
     except KeyboardInterrupt:
-        complain("Interrupted.")
+        _complain("Interrupted.")
         return 1
+
+
+def _complain(message: str) -> None:
+    from ..terminal.printing import complain
+
+    complain(message)
 
 
 def _is_no_text(word: str) -> bool:

@@ -3,15 +3,13 @@
 Each running kernel has a relay on the links' core thread.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING
 
-from .specs import KernelSpecs
+from ..lazy import lazy_names
 
+if TYPE_CHECKING:
+    from .provisioner import TPUProvisioner
+    from .specs import KernelSpecs
 
-def __getattr__(name: str) -> Any:
-    # Loaded on demand: fleet needs only KernelSpecs.
-    if name == "TPUProvisioner":
-        from .provisioner import TPUProvisioner
-
-        return TPUProvisioner
-    raise AttributeError(name)
+#: Loaded at first use: Jupyter Server's start needs none of it, and the fleet only KernelSpecs.
+__getattr__ = lazy_names(__name__, {"provisioner": "TPUProvisioner", "specs": "KernelSpecs"})

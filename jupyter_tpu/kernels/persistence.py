@@ -8,10 +8,12 @@ ends with the process that started it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import TPUError
-from ..on_host.agent.protocol.events import Message
+
+if TYPE_CHECKING:
+    from ..on_host.agent.protocol.events import Message
 
 
 class KernelPersistence(Protocol):

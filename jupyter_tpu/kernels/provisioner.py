@@ -23,7 +23,7 @@ from .config import KernelConfig
 from .persistence import KernelPersistence
 from .project import OFF, project_sync
 from .relay import KernelRelay
-from .specs import named_folder, without_chips
+from .requested import named_folder, without_chips
 
 #: JAX uses the CPU. By the second variable an emulated host, where it always does, sees no chip.
 _NO_CHIPS = {"JAX_PLATFORMS": "cpu", "TPU_VISIBLE_CHIPS": ""}

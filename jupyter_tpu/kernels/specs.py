@@ -7,7 +7,6 @@ import json
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +18,9 @@ from ..local_files import write_atomically
 from ..on_host.agent.protocol.chosen_chips import named
 from ..python_command import module_command
 from .config import OPTIONS
+from .requested import PROVISIONER
 
 LOGOS = Path(__file__).parent / "logos"
-PROVISIONER = "jupyter-tpu"
-#: Whether a kernel that is started now uses no chips, whatever its kernelspec says.
-without_chips: ContextVar[bool] = ContextVar("without_chips", default=False)
-#: The notebook's folder on this computer, if the client of a kernel that is started now names it.
-named_folder: ContextVar[str] = ContextVar("named_folder", default="")
 
 
 class KernelSpec(Struct, frozen=True, kw_only=True):

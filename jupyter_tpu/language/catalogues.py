@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 LANGUAGES = {"en": "", "zh": "zh_CN", "ko": "ko_KR", "ja": "ja_JP"}
 #: What scripts/compile_catalogues.py makes: the texts of the panel, and of the code in Python.
 _PAGES = ("jupyter_tpu.json", "sentences.json")
-_LOCALE = Path(__file__).parent.parent / "locale"
+_LOCALE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "locale")
 #: Chinese that is not written with simplified characters.
 _TRADITIONAL = ("zh_tw", "zh_hk", "zh_mo", "zh_hant")
 #: A header with more is not read to its end.
@@ -71,8 +71,9 @@ def _sentences(catalogue: str, *files: str, isolated: bool = False) -> Sentences
     texts: dict[str, list[str]] = {}
     for file in files:
         try:
-            path = _LOCALE / catalogue / "LC_MESSAGES" / file
-            texts |= json.loads(path.read_text(encoding="utf-8"))
+            path = os.path.join(_LOCALE, catalogue, "LC_MESSAGES", file)
+            with open(path, encoding="utf-8") as text:
+                texts |= json.load(text)
         except (OSError, ValueError):
             continue  # not built: English
     texts.pop("", None)  # the head

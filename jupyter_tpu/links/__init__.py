@@ -6,11 +6,11 @@ It gives ``ssh`` the addresses and host keys from ``cloud``.
 from typing import TYPE_CHECKING
 
 from ..lazy import lazy_names
-from .life import LinkState
 from .thread import CoreThread, core_thread
 
 if TYPE_CHECKING:
     from .host_numbers import read_host_number
+    from .life import LinkState
     from .link import Link
     from .lookup import HostGone, HostName, host_alias
     from .missing_hosts import no_such_host
@@ -22,6 +22,7 @@ __getattr__ = lazy_names(
     __name__,
     {
         "host_numbers": "read_host_number",
+        "life": "LinkState",
         "link": "Link",
         "lookup": "HostGone HostName host_alias",
         "missing_hosts": "no_such_host",

@@ -22,6 +22,7 @@ from ..errors import Reason, TPUError
 from ..per_process import per_process
 from ..ssh import Keepalive, KnownHosts, ensure_key, public_key, user_name
 from ..subscribers import Subscribers
+from .free_memory import FreeMemory
 from .life import LinkState
 from .link import Link
 from .lookup import HostName, Lookup
@@ -44,6 +45,7 @@ class _Pool:
         self.links: dict[HostName, Link] = {}
         self.observed: dict[HostName, tuple[str, str, str]] = {}  # id, state, address
         self.sleep_watch: asyncio.Task[None] | None = None
+        self.free_memory = FreeMemory()
 
 
 class Links:
@@ -174,13 +176,16 @@ class Links:
     async def _watch_sleep(self) -> None:
         """Retries all links after a sleep: connections are dead then, and keepalives are late.
 
-        Also ends kernels that other programs of this machine have left on linked hosts.
+        Also ends kernels that other programs of this machine have left on linked hosts, and gives
+        memory back that connecting has used.
         """
         while True:
             before = _clock()
             await asyncio.sleep(_LOOK_SECONDS)
-            for link in list(self._pool.links.values()):
+            links = list(self._pool.links.values())
+            for link in links:
                 link.end_orphans()
+            self._pool.free_memory.look(sum(link.state is LinkState.UP for link in links))
             if _clock() - before > _LOOK_SECONDS + _SLEPT_SECONDS:
                 for link in list(self._pool.links.values()):
                     if link.state is not LinkState.NEEDS_ATTENTION:

@@ -4,36 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import os
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-import msgspec
 from jupyter_server.extension.application import ExtensionApp
 from traitlets import Bool, Dict, Enum, List, TraitError, Unicode, Union, validate
 
 from ..errors import Reason, TPUError
-from .compiling import Compilations, CompileHandler
-from .contents import PATTERN as CONTENTS
-from .contents import ContentsHandler
 from .events import CHANGE, REFUSED_SCHEMA, SCHEMA
-from .files import CONTENT_PATTERN, ContentHandler, FileHandler
-from .files import PATTERN as FILES
+from .first_request import add_at_first_request
 from .fleet_handle import FleetHandle
-from .handlers import handlers
-from .jax import JaxService, jax_handlers
 from .kernel_errors import explain_kernel_errors, hide_launchers
 from .languages import translate_events
-from .prometheus import PrometheusHandler
-from .proxy import PATTERN, ProxyHandler, ProxyPorts
-from .routes import COMPILE, PLAN, PROMETHEUS, ROOT
-from .terminals import PATTERN as TERMINALS
-from .terminals import TerminalHandler
 
 if TYPE_CHECKING:
     from ..cloud import Target
     from ..fleet.models import Change
     from .adoption import Adoption
+    from .jax import JaxService
     from .local_emulator import LocalEmulator
+    from .proxy import ProxyPorts
 
 
 class JupyterTPU(ExtensionApp):
@@ -95,10 +86,13 @@ class JupyterTPU(ExtensionApp):
 
     @validate("proxy_ports")
     def _check_proxy_ports(self, proposal: Any) -> list[str]:
-        try:
-            ProxyPorts(proposal.value)
-        except TPUError as error:
-            raise TraitError(f"{error.message} {error.hint}") from None
+        if proposal.value:
+            from .proxy import ProxyPorts
+
+            try:
+                ProxyPorts(proposal.value)
+            except TPUError as error:
+                raise TraitError(f"{error.message} {error.hint}") from None
         return cast(list[str], proposal.value)
 
     @validate("environment_defaults")
@@ -124,6 +118,7 @@ class JupyterTPU(ExtensionApp):
         explain_kernel_errors(self.serverapp.web_app, self.serverapp.log)
         hide_launchers(self.serverapp.web_app)
         translate_events(self.serverapp.web_app)
+        add_at_first_request(self.serverapp.web_app, self._all_handlers)
         self._adoption: Adoption | None = None
         self._certificate: Path | None = None
         if self._adopts_kernels:
@@ -142,7 +137,6 @@ class JupyterTPU(ExtensionApp):
             os.environ["JUPYTER_TPU_SSH_KEY"] = self.ssh_key
         if self.api:
             os.environ["JUPYTER_TPU_API"] = self.api
-        ports = ProxyPorts(self.proxy_ports)
         self.fleet = FleetHandle(
             self._target,
             self._changed,
@@ -150,25 +144,9 @@ class JupyterTPU(ExtensionApp):
             self._restart_kernel,
             warm_kernels=self.warm_kernels,
             environment_defaults=self.environment_defaults,
-            path_under_server=ports.path,
+            path_under_server=lambda app: self._ports.path(app),
             agent_folder=self.serverapp.root_dir,
         )
-        self.handlers.extend(handlers(self.fleet))
-        self.handlers.append((PATTERN, ProxyHandler, {"ports": ports, "fleet": self.fleet}))
-        self.jax = JaxService()
-        self.handlers.extend(jax_handlers(self.jax))
-        compilations = Compilations(self.fleet)
-        for route, start in ((COMPILE, compilations.start), (PLAN, compilations.start_plan)):
-            self.handlers.append((f"/{ROOT}/{route.path}", CompileHandler, {"start": start}))
-        terminals = {"fleet": self.fleet, "emulator": lambda: self._state_file}
-        self.handlers.append((TERMINALS, TerminalHandler, terminals))
-        for pattern, handler in (
-            (FILES, FileHandler),
-            (CONTENT_PATTERN, ContentHandler),
-            (CONTENTS, ContentsHandler),
-            (f"/{ROOT}/{PROMETHEUS.path}", PrometheusHandler),
-        ):
-            self.handlers.append((pattern, handler, {"fleet": self.fleet}))
         assert self.serverapp.event_logger is not None
         for schema in (SCHEMA, REFUSED_SCHEMA):
             self.serverapp.event_logger.register_event_schema(schema)
@@ -193,9 +171,27 @@ class JupyterTPU(ExtensionApp):
         try:
             await self.fleet.close()
         finally:
-            await self.jax.close()
+            if "jax" in vars(self):
+                await self.jax.close()
+
+    @cached_property
+    def jax(self) -> JaxService:
+        from .jax import JaxService
+
+        return JaxService()
 
     # ---- inside ----
+
+    @cached_property
+    def _ports(self) -> ProxyPorts:
+        from .proxy import ProxyPorts
+
+        return ProxyPorts(self.proxy_ports)
+
+    def _all_handlers(self) -> list[Any]:
+        from .table import table
+
+        return table(self.fleet, self.jax, self._ports, lambda: self._state_file)
 
     def _something_to_do(self) -> bool:
         from ..paths import data_dir
@@ -231,6 +227,8 @@ class JupyterTPU(ExtensionApp):
 
     def _changed(self, change: Change) -> None:
         """Called on the core thread, where the change may not be used after this."""
+        import msgspec
+
         data = msgspec.to_builtins(change)
         self._loop.add_callback(self._emit, data)
         kernel = change.kernel

@@ -23,9 +23,10 @@ from ..errors import InvalidInput, TPUError
 from ..fleet.models import Problem
 from ..links import core_thread
 from .fleet_handle import FleetHandle
-from .handlers import STATUS, StreamingHandler, boolean
+from .handlers import StreamingHandler, boolean
 from .languages import encoded
 from .routes import FILE, ROOT
+from .status import STATUS
 
 if TYPE_CHECKING:
     from ..fleet.files.files import HostFiles

@@ -13,8 +13,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from ..concurrency import SharedCalls
 from ..errors import Reason, TPUError
 from ..links import core_thread
@@ -81,6 +79,8 @@ class FleetHandle:
         """As `call`, as JSON in *language*, a catalogue. Clients that ask for the same list at the
         same time share the work: each call takes turns of two threads.
         """
+
+        import msgspec
 
         async def encoded() -> bytes:
             return await encoded_aside(await self.call(method, *arguments), language)

@@ -18,11 +18,11 @@ from typing import Any
 from urllib.parse import unquote
 
 from ..errors import TPUError
-from ..kernels.specs import PROVISIONER, named_folder, without_chips
+from ..kernels.requested import PROVISIONER, named_folder, without_chips
 from ..language import accepted
 from .events import KERNEL_REFUSED
-from .handlers import STATUS
 from .languages import encoded, load
+from .status import STATUS
 
 #: A request header, "1": the kernel that the request starts uses no chips.
 WITHOUT_CHIPS = "X-Jupyter-TPU-Without-Chips"

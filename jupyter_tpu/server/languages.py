@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import msgspec
-
 from ..language import catalogue_of, in_language, on_pages
 from .events import CHANGE, KERNEL_REFUSED
 
@@ -23,17 +21,23 @@ async def load(catalogue: str) -> None:
 
 def translated(value: Any, catalogue: str) -> Any:
     """*value* as JSON has it, with its sentences in the language of *catalogue*; "" for English."""
+    import msgspec
+
     plain = msgspec.to_builtins(value)
     return in_language(plain, on_pages(catalogue)) if catalogue else plain
 
 
 def encoded(value: Any, catalogue: str) -> bytes:
     """*value* as JSON, in the language of *catalogue*."""
+    import msgspec
+
     return msgspec.json.encode(translated(value, catalogue) if catalogue else value)
 
 
 async def encoded_aside(value: Any, catalogue: str) -> bytes:
     """As `encoded`; a long answer that has to be translated does not keep the loop."""
+    import msgspec
+
     if not catalogue:
         return msgspec.json.encode(value)
     return await asyncio.to_thread(encoded, value, catalogue)

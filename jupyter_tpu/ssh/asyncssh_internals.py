@@ -46,7 +46,7 @@ OPTIONS = "connection.SSHClientConnectionOptions"
 CHANNEL = "channel.SSHChannel"
 ENCRYPTION = "encryption.GCMEncryption"
 CIPHER = "crypto.cipher.GCMCipher"
-_SLOWER = "Downloads take 1.7 times the processor time, and uploads 1.3 times."
+_SLOWER = "Downloads take 1.8 times the processor time, and uploads 1.5 times."
 
 INTERNALS = (
     Internal("silence", CONNECTION, ("_keepalive_count: int",), "No link is shown as silent."),
@@ -73,14 +73,20 @@ INTERNALS = (
             *("_recv_encryption", "_send_encryption", "_decompressor", "_transport"),
             *("send_packet(kind, data, handler=)", "_reset_keepalive_timer()"),
             *("_send_disconnect(code, reason, language)", "_force_close(error)"),
-            "internal_error()",
+            *("internal_error()", "add_channel(channel)", "_compressor"),
+            *("_kex_complete: bool", "_send_seq: int", "_send(data)", "_rekey_bytes: int"),
+            *("_rekey_bytes_sent: int", "_rekey_seconds: int", "_rekey_time: float"),
         ),
         _SLOWER,
     ),
     Internal(
         "packets",
         CHANNEL,
-        ("_recv_state: str", "_recv_window: int", "_accept_data(data)"),
+        (
+            *("_recv_state: str", "_recv_window: int", "_accept_data(data)", "_send_buf: list"),
+            *("_send_buf_len: int", "_send_window: int", "_send_pktsize: int", "_send_chan"),
+            *("_send_state: str", "_flush_send_buf()"),
+        ),
         _SLOWER,
     ),
     Internal("packets", ENCRYPTION, ("_cipher",), _SLOWER),

@@ -51,7 +51,7 @@ class CompressionPolicy:
         self._last = now
         self._bytes += len(data)
         if len(self._sample) < SAMPLE_BYTES:
-            self._sample += data[: SAMPLE_BYTES - len(self._sample)]
+            self._sample += memoryview(data)[: SAMPLE_BYTES - len(self._sample)]
         if self._bytes >= ENOUGH_BYTES:
             fast = not compressed and self._bytes >= SLOW_BYTES_PER_SECOND * (now - self._begun)
             if fast or not self._compresses_well():

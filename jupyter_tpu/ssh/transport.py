@@ -113,7 +113,7 @@ class ChannelTransport(asyncio.Transport):
         if self._channel is None or not data:
             return
         try:
-            self._channel.write(bytes(data))
+            self._channel.write(data)
         except OSError as error:  # the channel has just been closed
             self._lost(error)
         else:

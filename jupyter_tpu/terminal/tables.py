@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from ..errors import duration
 from ..wording import printable
-from .costs import PRICES, running_for, so_far
 from .language import in_language
 from .streams import own_escapes, verbatim
-from .times import local_time
 
 if TYPE_CHECKING:
     from ..fleet.models import TPU, FleetStatus, Problem, TPUList, Tunnel
@@ -125,6 +122,8 @@ def table(
     }
     widths = {i: max(cell.width for cell in column) for i, column in columns.items()}
     if is_terminal(sys.stdout):
+        import shutil
+
         terminal_width = shutil.get_terminal_size().columns
         for head in spare:
             if sum(widths.values()) + len(_GAP) * (len(widths) - 1) > terminal_width:
@@ -160,6 +159,8 @@ def state_text(state: str, words: str | None = None) -> Styled:
 
 def tpu_table(listed: TPUList) -> str:
     """The project's TPUs, and below them the problems of each."""
+    from .costs import PRICES
+
     if not listed.tpus:
         return "No TPUs yet. Create one: jupyter tpu create my-tpu --type TYPE --zone ZONE"
     heads = (
@@ -182,6 +183,8 @@ def tpu_table(listed: TPUList) -> str:
 
 
 def _row(tpu: TPU) -> tuple[str | Styled, ...]:
+    from .costs import running_for, so_far
+
     return (
         tpu.name,
         tpu.zone,
@@ -199,6 +202,8 @@ def _row(tpu: TPU) -> tuple[str | Styled, ...]:
 
 
 def _ends(tpu: TPU) -> str:
+    from .times import local_time
+
     return local_time(tpu.run_ends) if tpu.run_ends else ""
 
 

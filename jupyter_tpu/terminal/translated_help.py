@@ -19,9 +19,7 @@ else:
 
 #: Widens a character that takes two columns of a terminal, since click counts characters.
 _FILLER = "\0"
-_WIDE = re.compile(
-    "([\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\uff00-\uff60])"
-)
+_WIDE = "([\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\uff00-\uff60])"
 #: Headings of click and of ours, and what click says of a wrong command line.
 _HEADING = re.compile(r"^(Usage|Options|Commands)(?=:)", re.MULTILINE)
 _EXAMPLES = re.compile(r"^Examples?:$", re.MULTILINE)
@@ -84,7 +82,7 @@ def help_text(text: str) -> str:
     return "\n\n".join(
         _EXAMPLES.sub(f"{heading}:", paragraph)
         if "\b" in paragraph
-        else _WIDE.sub(rf"\1{_FILLER}", _in_one_line(paragraph))
+        else re.sub(_WIDE, rf"\1{_FILLER}", _in_one_line(paragraph))
         for paragraph in paragraphs
     )
 

@@ -30,6 +30,7 @@ from jupyter_tpu.fleet.models import HostJob, StartJob
 from jupyter_tpu.links import HostName
 from jupyter_tpu.on_host.agent.daemon import jobs as daemon_jobs
 from jupyter_tpu.on_host.agent.daemon.jobs import HostJobs
+from jupyter_tpu.on_host.agent.daemon.keeper_starter import KeeperStarter
 from jupyter_tpu.on_host.agent.protocol import requests
 from jupyter_tpu.on_host.agent.protocol.declarations import ProtocolRequest
 from jupyter_tpu.on_host.agent.protocol.processes import start_time
@@ -152,11 +153,13 @@ async def test_a_repeated_start_starts_nothing(host):
 async def test_daemons_of_several_versions_start_a_job_once(host, monkeypatch):
     monkeypatch.setenv("HOME", str(host.home))
     await host.agent()  # its sources are there
-    (sources,) = (host.home / ".jupyter-tpu" / "agent").iterdir()
     argv = ["sh", "-c", "printf x >> versions"]
+    starters = [KeeperStarter() for _ in range(3)]
     await asyncio.gather(
-        *(HostJobs(str(sources)).start("same", argv, str(host.home), {}, None) for _ in range(3))
+        *(HostJobs(each).start("same", argv, str(host.home), {}, None) for each in starters)
     )
+    for starter in starters:
+        starter.close()
     await ended(host, "same")
     assert (host.home / "versions").read_text() == "x"
 
@@ -252,7 +255,7 @@ async def test_a_job_whose_keeper_hangs_is_stopped_by_force(host, monkeypatch):
     os.kill(before["keeper"], signal.SIGSTOP)
     monkeypatch.setenv("HOME", str(host.home))
     monkeypatch.setattr(daemon_jobs, "ANSWER_SECONDS", 0.2)
-    stopped = await daemon_jobs.HostJobs("").stop("hangs", 10.0)
+    stopped = await daemon_jobs.HostJobs(KeeperStarter()).stop("hangs", 10.0)
     assert (stopped["state"], "killed" in stopped["cause"]) == ("lost", True)
     await eventually(lambda: not start_time(before["keeper"]) and not start_time(before["pid"]))
 

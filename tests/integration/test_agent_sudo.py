@@ -38,13 +38,13 @@ RUN = """
 import asyncio, json, sys
 from jupyter_tpu.on_host.agent.daemon import keeper_starter, runs
 from jupyter_tpu.on_host.agent.protocol import paths, requests, run_client
-shorter = "run_keeper.GRACE_SECONDS = 0.3; run_keeper.fork_keepers()"
+shorter = "keeper_starter.run_keeper.GRACE_SECONDS = 0.3; keeper_starter.fork_keepers()"
 keeper_starter.PROGRAM = keeper_starter.PROGRAM.replace(
-    "run_keeper.fork_keepers()", shorter
+    "keeper_starter.fork_keepers()", shorter
 )
 
 async def run():
-    agent = runs.Runs()
+    agent = runs.Runs(keeper_starter.KeeperStarter())
     order = requests.StartRunRequest(id="r", command=json.loads(sys.argv[1]), cwd="/", limit=0.5)
     ended, start = (await agent._run(order))["ended"], 0
     path = paths.run_socket(paths.run_folder(), "r")

@@ -81,9 +81,10 @@ def _rules(router: Any) -> Iterator[Any]:
 
 
 async def test_the_agents_token_opens_nothing_else_of_the_server(
-    agent, jp_fetch, jp_serverapp, jp_base_url
+    person, agent, jp_fetch, jp_serverapp, jp_base_url
 ):
     """No kernel is started with it, no cell, file or terminal seen, no program compiled."""
+    await person("GET", "openapi.json")  # our handlers are there from the first request on
     rules = list(_rules(jp_serverapp.web_app.default_router))
     assert {"KernelWebsocketHandler", "CompileHandler"} <= {rule.target.__name__ for rule in rules}
     opened = set()

@@ -19,9 +19,9 @@ from waiting import eventually
 
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.server.events import CHANGE
-from jupyter_tpu.server.handlers import STATUS
 from jupyter_tpu.server.proxy import ROOT as PROXY
 from jupyter_tpu.server.routes import ALL_ROUTES, ROOT
+from jupyter_tpu.server.status import STATUS
 
 pytest_plugins = ["pytest_jupyter.jupyter_server"]
 

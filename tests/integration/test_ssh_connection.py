@@ -40,6 +40,7 @@ from jupyter_tpu.ssh import (
     public_key,
 )
 from jupyter_tpu.ssh.asyncssh_internals import OPTIONS
+from jupyter_tpu.ssh.gcm_packets import speed_up
 from jupyter_tpu.ssh.proxies import ProxyRoute, open_jumps, resolve_route
 
 pytestmark = needs_sshd
@@ -482,6 +483,7 @@ async def test_a_jump_host_is_gone_through_and_checked_by_the_users_own_known_ho
     (folder / "config").write_text(
         f"Host bastion\n  HostName 127.0.0.1\n  Port {host.port}\n  User {host.user}\n"
         f"  IdentityFile {host.identity_file}\n  UserKnownHostsFile {folder}/known_hosts\n"
+        "  Ciphers aes128-gcm@openssh.com\n"
         "Host 127.0.0.2\n  ProxyJump bastion\n"
     )
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -509,8 +511,13 @@ async def test_a_jump_host_is_gone_through_and_checked_by_the_users_own_known_ho
             username=host.user,
             client_keys=[str(host.identity_file)],
             known_hosts=([asyncssh.import_public_key(host.host_keys[0])], [], []),
+            encryption_algs=["aes128-gcm@openssh.com"],
         )
-        assert (await through.run("echo two hops")).stdout == "two hops\n"
+        speed_up(jump)
+        speed_up(through)
+        data = os.urandom(4 << 20)
+        async with asyncio.timeout(60):
+            assert (await through.run("cat", input=data, encoding=None)).stdout == data
         through.close()
         await through.wait_closed()
 

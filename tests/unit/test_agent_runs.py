@@ -31,7 +31,8 @@ class Client:
     """What a client asks of one daemon's runs, and of their keepers."""
 
     def __init__(self) -> None:
-        self.runs = Runs()
+        self.starter = keeper_starter.KeeperStarter()
+        self.runs = Runs(self.starter)
 
     async def ask(self, op: str, id: str = "r", **params: Any) -> dict[str, Any]:
         request = REQUESTS[op](id=id, **params)
@@ -94,7 +95,7 @@ async def client(home: Path) -> AsyncIterator[Client]:
     client = Client()
     yield client
     await client.runs.end_all()
-    client.runs.close()
+    client.starter.close()
 
 
 @pytest.fixture
@@ -102,8 +103,8 @@ def shorten(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Makes keepers wait shorter."""
 
     def shorten(name: str) -> None:
-        shorter = f"run_keeper.{name} = 0.3; run_keeper.fork_keepers()"
-        program = keeper_starter.PROGRAM.replace("run_keeper.fork_keepers()", shorter)
+        shorter = f"keeper_starter.run_keeper.{name} = 0.3; keeper_starter.fork_keepers()"
+        program = keeper_starter.PROGRAM.replace("keeper_starter.fork_keepers()", shorter)
         monkeypatch.setattr(keeper_starter, "PROGRAM", program)
 
     return shorten
@@ -301,8 +302,9 @@ async def test_when_the_daemon_ends_its_commands_go_on_and_the_next_one_has_all(
     script = "echo $$; while [ ! -e go ]; do sleep 0.05; done; echo end; exit 3"
     first = await client.shell(script)
     pid = int(first_line(first))
-    client.runs.close()
-    client.runs = Runs()
+    client.starter.close()
+    client.starter = keeper_starter.KeeperStarter()
+    client.runs = Runs(client.starter)
     assert await client.runs.processes() == {"r": pid}
     (home / "go").touch()
     out, _, ended = await client.rest(await client.start("false"))

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from waiting import eventually, until
 
 from jupyter_tpu.on_host.agent.daemon.handlers import OperationError, handlers
+from jupyter_tpu.on_host.agent.daemon.keeper_starter import KeeperStarter
 from jupyter_tpu.on_host.agent.daemon.runs import Runs
 from jupyter_tpu.on_host.agent.protocol.paths import run_folder, run_socket
 from jupyter_tpu.on_host.agent.protocol.process_env import process_environment
@@ -96,7 +97,7 @@ class Agent:
     """The agent's runs, and a client that knows where the keeper's socket is."""
 
     def __init__(self) -> None:
-        self.runs = Runs()
+        self.runs = Runs(KeeperStarter())
 
     async def ask(self, op: str, id: str = "r1", **params: Any) -> dict[str, Any]:
         request = REQUESTS[op](id=id, **params)

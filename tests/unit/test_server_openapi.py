@@ -15,9 +15,9 @@ from jupyter_tpu.fleet.api import FleetAPI
 from jupyter_tpu.fleet.models import TPU, Host, Operation, Problem
 from jupyter_tpu.jaxkit.compile.models import CompileOutcome
 from jupyter_tpu.jaxkit.compile.report import CompileReport
-from jupyter_tpu.server.handlers import STATUS
 from jupyter_tpu.server.openapi import document
 from jupyter_tpu.server.routes import ALL_ROUTES, JAX_ROUTES, ROUTES
+from jupyter_tpu.server.status import STATUS
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "typescript_types.py"
 

@@ -11,6 +11,7 @@ import {
   IParameters,
   IReference
 } from '../../labextension/src/rest/requests';
+import { isOwn } from './portOwner';
 
 /** A Jupyter server, and what it asks of a client. */
 export interface IServer {
@@ -49,9 +50,10 @@ export class NodeClient extends FleetRequests {
     body?: object,
     headers?: http.OutgoingHttpHeaders
   ): Promise<T> {
-    const { token, url } = this.server;
-    const address = new URL(`api/${path}`, url).href;
-    return answerOf(exchange(method, address, token, body, undefined, headers));
+    const address = new URL(`api/${path}`, this.server.url).href;
+    return answerOf(
+      exchange(this.server, method, address, body, undefined, headers)
+    );
   }
 
   protected send<T>(
@@ -59,25 +61,57 @@ export class NodeClient extends FleetRequests {
     path: (string | IReference)[],
     { body, query, signal }: IParameters
   ): Promise<T> {
-    const { token, url } = this.server;
-    const address = addressOf(url, path, query);
-    return answerOf(exchange(method, address, token, body, signal));
+    const address = addressOf(this.server.url, path, query);
+    return answerOf(exchange(this.server, method, address, body, signal));
   }
 }
 
-function exchange(
+/** Node's WebSocket, which takes headers: so the token is in no address. */
+type HeaderSocket = new (
+  url: string,
+  options: { protocols: string[]; headers: Record<string, string> }
+) => WebSocket;
+
+/** A websocket at *path* of a server; null: another user listens at its address now. */
+export function openSocket(
+  server: IServer,
+  path: string,
+  query: Record<string, string>,
+  protocols: string[] = []
+): WebSocket | null {
+  if (!isOwn(server)) {
+    return null;
+  }
+  const address = new URL(path, server.url);
+  address.protocol = address.protocol === 'https:' ? 'wss:' : 'ws:';
+  address.search = new URLSearchParams(query).toString();
+  return new (WebSocket as unknown as HeaderSocket)(address.href, {
+    protocols,
+    headers: authorization(server)
+  });
+}
+
+function authorization({ token }: IServer): Record<string, string> {
+  return token ? { Authorization: `token ${token}` } : {};
+}
+
+/** Rejects where there is no answer, also because another user listens there: nothing is sent then. */
+async function exchange(
+  server: IServer,
   method: string,
   url: string,
-  token: string,
   body?: object,
   signal?: AbortSignal,
   more: http.OutgoingHttpHeaders = {}
 ): Promise<{ status: number; text: string }> {
+  if (!isOwn(server)) {
+    throw new Error('Another user listens there.');
+  }
   const data = body && JSON.stringify(body);
   const headers: http.OutgoingHttpHeaders = {
     ...more,
     'Accept-Language': language,
-    ...(token ? { Authorization: `token ${token}` } : {}),
+    ...authorization(server),
     ...(data
       ? {
           'Content-Type': 'application/json',

@@ -9,19 +9,13 @@ import {
   CHANGE_SCHEMA,
   KERNEL_REFUSED_SCHEMA
 } from '../../labextension/src/rest/changeSchema';
-import { IServer } from './client';
+import { IServer, openSocket } from './client';
 
 /** Why the server has not started a kernel. */
 export type Refusal = Pick<IProblem, 'message' | 'hint'>;
 
 /** Milliseconds between two attempts to connect: the first pause, and the longest. */
 const PAUSE = { first: 500, longest: 30_000 };
-
-/** Node's WebSocket, which takes headers: so the token is in no address. */
-type HeaderSocket = new (
-  url: string,
-  options: { headers: Record<string, string> }
-) => WebSocket;
 
 export class EventFeed implements IChangeFeed {
   constructor(private _server: IServer) {
@@ -59,16 +53,13 @@ export class EventFeed implements IChangeFeed {
   }
 
   private _connect(): void {
-    const { token, url } = this._server;
-    const address = new URL('api/events/subscribe', url);
-    address.searchParams.set('language', language);
-    address.protocol = address.protocol === 'https:' ? 'wss:' : 'ws:';
-    const headers: Record<string, string> = token
-      ? { Authorization: `token ${token}` }
-      : {};
-    const socket = new (WebSocket as unknown as HeaderSocket)(address.href, {
-      headers
+    const socket = openSocket(this._server, 'api/events/subscribe', {
+      language
     });
+    if (!socket) {
+      this._retryLater();
+      return;
+    }
     this._socket = socket;
     socket.addEventListener('open', () => {
       this._failures = 0;
@@ -79,14 +70,18 @@ export class EventFeed implements IChangeFeed {
     socket.addEventListener('close', () => {
       this._setConnected(false);
       if (!this._isDisposed) {
-        const pause = PAUSE.first * 2 ** this._failures;
-        this._failures += 1;
-        this._timer = setTimeout(
-          () => this._connect(),
-          Math.min(pause, PAUSE.longest)
-        );
+        this._retryLater();
       }
     });
+  }
+
+  private _retryLater(): void {
+    const pause = PAUSE.first * 2 ** this._failures;
+    this._failures += 1;
+    this._timer = setTimeout(
+      () => this._connect(),
+      Math.min(pause, PAUSE.longest)
+    );
   }
 
   private _receive(data: unknown): void {

@@ -68,6 +68,13 @@ export async function activate(
     show();
   });
   show();
+  session.portTaken.connect((_, { url }) => {
+    const text = trans.__(
+      'Another user’s program listens at %1 now, where your Jupyter server was. Nothing is sent to it.',
+      new URL(url).host
+    );
+    void vscode.window.showWarningMessage(text);
+  });
 
   const run: { [name: string]: (node?: INode) => unknown } = {
     create: () => createTPU(commands),

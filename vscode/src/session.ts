@@ -1,6 +1,7 @@
 // The server of this window: which one it is, and what it says of TPUs.
 
 import { setTimeout } from 'node:timers/promises';
+import { ISignal, Signal } from '@lumino/signaling';
 
 import { Resources } from '../../labextension/src/model/resources';
 import { Synchronizer } from '../../labextension/src/model/synchronizer';
@@ -9,6 +10,7 @@ import { IServer, NodeClient } from './client';
 import { EventFeed } from './eventFeed';
 import { KnownServer } from './knownServer';
 import { Finding, findServer } from './localServer';
+import { isTaken } from './portOwner';
 
 /** "idle": nothing has been looked for yet, also because the workspace is not trusted. */
 export type State = 'idle' | 'searching' | 'starting' | Finding['state'];
@@ -72,6 +74,11 @@ export class Session extends Store {
 
   get connection(): IConnection | null {
     return this._connection;
+  }
+
+  /** Another user listens at the address of the server: nothing is sent there. */
+  get portTaken(): ISignal<this, IServer> {
+    return this._portTaken;
   }
 
   /**
@@ -147,6 +154,14 @@ export class Session extends Store {
       this._use(finding.server);
     } else {
       this._log(`No server: ${finding.state} ${message}`.trim());
+    }
+    // Before it is forgotten; one at a given address is always found.
+    const server = this._connection?.client.server;
+    if (server && server !== this._taken && isTaken(server)) {
+      this._taken = server;
+      this._portTaken.emit(server);
+    }
+    if (finding.state !== 'running') {
       this._disconnect();
     }
     this._setState(finding.state, message);
@@ -201,8 +216,11 @@ export class Session extends Store {
   private _message = '';
   /** The server was looked for since its last answer. */
   private _missed = false;
+  private _portTaken = new Signal<this, IServer>(this);
   private _python = '';
   private _searching: Promise<IConnection | null> | null = null;
   private _state: State = 'idle';
+  /** The server of which `portTaken` was said. */
+  private _taken?: IServer;
   private _unwatch = () => {};
 }

@@ -21,6 +21,7 @@ class Memory {
 const uri = (path: string) => `file://${path}` as unknown as Uri;
 const notebook = uri('/notebook.ipynb');
 const run: IStoredRun = { cell: 'c', index: 0, hash: 'h' };
+const used = (kernel: string) => ({ kernel, kernelspec: 'tpu' });
 const runsOf = (count: number): IStoredRuns =>
   Object.fromEntries(
     Array.from({ length: count }, (_, index) => [`r${index}`, { ...run }])
@@ -32,7 +33,7 @@ afterEach(() => void vi.useRealTimers());
 it('has all that waits in a notebook of 2,000 cells, and is written seldom while it runs', () => {
   const memory = new Memory();
   const store = new RunStore(memory);
-  store.setKernel(notebook, 'kernel');
+  store.setKernel(notebook, used('kernel'));
   store.add(notebook, runsOf(2000));
   expect(Object.keys(new RunStore(memory).runs(notebook))).toHaveLength(2000);
   for (let index = 0; index < 1999; index++) {
@@ -52,7 +53,7 @@ it('has all that waits in a notebook of 2,000 cells, and is written seldom while
 it('has what changed last when the window is closed', () => {
   const memory = new Memory();
   const store = new RunStore(memory);
-  store.setKernel(notebook, 'kernel');
+  store.setKernel(notebook, used('kernel'));
   store.add(notebook, runsOf(1));
   store.change(notebook, 'r0', { ended: true });
   store.dispose();
@@ -62,16 +63,16 @@ it('has what changed last when the window is closed', () => {
 it('forgets what another kernel ran, and notebooks that were not used for long', () => {
   const memory = new Memory();
   const store = new RunStore(memory);
-  store.setKernel(notebook, 'kernel');
+  store.setKernel(notebook, used('kernel'));
   store.add(notebook, runsOf(1));
-  store.setKernel(notebook, 'kernel');
+  store.setKernel(notebook, used('kernel'));
   expect(store.runs(notebook)).toHaveProperty('r0');
-  store.setKernel(notebook, 'other');
+  store.setKernel(notebook, used('other'));
   expect(store.runs(notebook)).toEqual({});
   for (let index = 0; index < 50; index++) {
-    store.setKernel(uri(`/${index}.ipynb`), 'kernel');
+    store.setKernel(uri(`/${index}.ipynb`), used('kernel'));
   }
   const stored = new RunStore(memory);
   expect(stored.kernel(notebook)).toBeUndefined();
-  expect(stored.kernel(uri('/0.ipynb'))).toBe('kernel');
+  expect(stored.kernel(uri('/0.ipynb'))).toMatchObject(used('kernel'));
 });

@@ -9,6 +9,7 @@ import signal
 import sys
 
 from .protocol import umask
+from .protocol.light_asyncio import light_asyncio
 
 
 def main() -> int:
@@ -23,10 +24,12 @@ def main() -> int:
         return run_job_keeper()
     if role == "conductor":
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # an early interrupt must not end it
+        light_asyncio()
         from .pod.launch import run_conductor
 
         return run_conductor(sys.argv[0])
     if role == "pod-member":
+        light_asyncio()
         from .pod.member import run_member
 
         return run_member()

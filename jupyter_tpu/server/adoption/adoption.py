@@ -133,7 +133,7 @@ class Adoption:
             self._adoptable[record.id] = await asyncio.to_thread(
                 self._persisted_kernel_in, folder, record, adopting=True
             )
-            from ...kernels.specs import named_folder
+            from ...kernels.requested import named_folder
 
             named_folder.set(record.cwd or "" if record.folder_named else "")
             await self._kernels.start_kernel(

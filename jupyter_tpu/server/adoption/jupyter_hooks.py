@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jupyter_server.base.handlers import APIHandler
 from jupyter_server.services.kernels.connection.channels import ZMQChannelsWebsocketConnection
@@ -26,9 +26,9 @@ from jupyter_server.utils import url_path_join
 from tornado import web
 from tornado.routing import Matcher, Rule
 
-from .client_feed import ClientFeed, relay_topic
-from .kernel_folder import KernelRecord, SessionRow
-from .persisted_kernel import PersistedKernel
+if TYPE_CHECKING:
+    from .kernel_folder import KernelRecord, SessionRow
+    from .persisted_kernel import PersistedKernel
 
 
 def journal_websocket(
@@ -43,11 +43,14 @@ def journal_websocket(
             return super().__new__(cls, *args, **kwargs)
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
+            from .client_feed import ClientFeed, relay_topic
+
             super().__init__(*args, **kwargs)
             kernel = persisted_kernel_of(kwargs.get("parent"))
             assert kernel is not None
             # The window limits it. The server's own limits would drop messages.
             self.limit_rate = False
+            self._own_topic = relay_topic(self.kernel_id)
             self._feed = ClientFeed(self, kernel, super().handle_outgoing_message)
 
         def connect(self) -> Any:
@@ -72,7 +75,7 @@ def journal_websocket(
             """Passes on only the relay's own messages. The journal has the kernel's."""
             if getattr(stream, "channel", stream) == "iopub":
                 # Messages from before the subscription was narrowed may be the kernel's.
-                own = bytes(outgoing_msg[0]).startswith(relay_topic(self.kernel_id))
+                own = bytes(outgoing_msg[0]).startswith(self._own_topic)
             else:
                 own = any(b'"kernel_info_reply"' in bytes(part) for part in outgoing_msg)
             if own:

@@ -78,15 +78,17 @@ export class CellRuns {
         this._show(id, code);
       }
     }
+    const taken: IStoredRuns = {};
     for (const [cell, { code, count, id }] of offered) {
       const isShown =
         count !== null &&
         cell.executionSummary?.executionOrder === count &&
         (!stored[id] || stored[id].ended);
       if (!isShown) {
-        this._takeUp(id, cell, code);
+        Object.assign(taken, this._takeUp(id, cell, code));
       }
     }
+    this._follow(taken);
     return offered.size;
   }
 
@@ -99,7 +101,7 @@ export class CellRuns {
     const { cell: name } = (metadata.jupyter_tpu ?? {}) as { cell?: string };
     const cell = name && new CodeCells(this._options.notebook).find(name);
     if (cell) {
-      this._takeUp(id, cell, content.code);
+      this._follow(this._takeUp(id, cell, content.code));
     }
     return true;
   }
@@ -119,7 +121,7 @@ export class CellRuns {
         id && [...this._lost].find(([, lost]) => lost === id)?.[0];
       if (request) {
         this._lost.delete(request);
-        this._takeUp(request, cell);
+        this._follow(this._takeUp(request, cell));
       }
     }
   }
@@ -247,27 +249,39 @@ export class CellRuns {
     return run;
   }
 
-  /** Shows a request in a cell, from its beginning. */
-  private _takeUp(id: string, cell: vscode.NotebookCell, code?: string): void {
-    const { setEarlier, socket, store } = this._options;
+  /** Gets what these requests print, from their beginning. */
+  private _follow(taken: IStoredRuns): void {
+    const requests = Object.keys(taken);
+    if (requests.length > 0) {
+      this._options.store.add(this._uri, taken); // VS Code copies all that is stored
+      this._options.socket()!.follow(...requests);
+    }
+  }
+
+  /** Shows a request in a cell; `_follow` gets what is returned, of all together. */
+  private _takeUp(
+    id: string,
+    cell: vscode.NotebookCell,
+    code?: string
+  ): IStoredRuns {
+    const { setEarlier, store } = this._options;
     const stored = store.runs(this._uri)[id];
     const text = cell.document.getText();
     const hash = stored?.hash ?? (code ? hashOf(code) : '');
     try {
       this._add(id, cell, { takenUp: { started: stored?.started } });
     } catch {
-      return; // it runs already
+      return {}; // it runs already
     }
     setEarlier(cell, !!hash && hash !== hashOf(text));
-    store.add(this._uri, {
+    return {
       [id]: {
         cell: cellId(cell) ?? id,
         index: cell.index,
         hash: hash || hashOf(text),
         started: stored?.started
       }
-    });
-    socket()!.follow(id);
+    };
   }
 
   /** The cell of a request was deleted. It is taken up again if the cell comes back. */

@@ -2,7 +2,7 @@
 // happens to the connection or the server: the server numbers them and keeps them in a journal
 // (jupyter_tpu/server/adoption/client_feed.py describes the protocol).
 
-import { IServer } from '../client';
+import { IServer, openSocket } from '../client';
 import { decode, encode, IMessage, PROTOCOL } from './wire';
 
 /** An execute request that the server offers to a new client: it runs, or has ended recently. */
@@ -59,12 +59,6 @@ const ACK = { messages: 64, bytes: 1 << 19, time: 200 };
 /** No request has this id. The server says so, which is a sign of life. */
 const NO_REQUEST = '';
 
-/** Node's WebSocket, which takes headers: so the token is in no address. */
-type HeaderSocket = new (
-  url: string,
-  options: { protocols: string[]; headers: Record<string, string> }
-) => WebSocket;
-
 /** What a client has of one request. */
 interface IFollowed {
   /** The number of its last message. */
@@ -114,13 +108,15 @@ export class JournalSocket {
   }
 
   /**
-   * Hands on all of a request's messages from its beginning, also its reply. As with those that are
-   * sent here, what is missed by a broken connection is repeated.
+   * Hands on all of these requests' messages from their beginning, also their replies. As with those
+   * that are sent here, what is missed by a broken connection is repeated.
    */
-  follow(request: string): void {
-    const followed = { last: 0, asked: true, arrived: true, over: false };
-    this._followed.set(request, followed);
-    this._ask(request, followed);
+  follow(...requests: string[]): void {
+    for (const request of requests) {
+      const followed = { last: 0, asked: true, arrived: true, over: false };
+      this._followed.set(request, followed);
+    }
+    this._ask(requests);
   }
 
   /** Sends an execute request; when it is connected again, if it is not. It runs once at most. */
@@ -166,27 +162,19 @@ export class JournalSocket {
   }
 
   private _connect(): void {
+    const { client, kernel } = this._options;
     const server = this._options.server();
-    if (!server) {
+    const path = `api/kernels/${kernel}/channels`;
+    const query = {
+      session_id: client,
+      jupyter_tpu_seen: this._seen === null ? '' : String(this._seen),
+      jupyter_tpu_server: this._server
+    };
+    const socket = server && openSocket(server, path, query, [PROTOCOL]);
+    if (!socket) {
       this._retryLater();
       return;
     }
-    const { client, kernel } = this._options;
-    const address = new URL(`api/kernels/${kernel}/channels`, server.url);
-    address.protocol = address.protocol === 'https:' ? 'wss:' : 'ws:';
-    const seen = this._seen === null ? '' : String(this._seen);
-    address.search = new URLSearchParams({
-      session_id: client,
-      jupyter_tpu_seen: seen,
-      jupyter_tpu_server: this._server
-    }).toString();
-    const headers: Record<string, string> = server.token
-      ? { Authorization: `token ${server.token}` }
-      : {};
-    const socket = new (WebSocket as unknown as HeaderSocket)(address.href, {
-      protocols: [PROTOCOL],
-      headers
-    });
     socket.binaryType = 'arraybuffer';
     socket.addEventListener('message', event => {
       if (socket === this._socket) {
@@ -321,9 +309,7 @@ export class JournalSocket {
       this._server = control.server ?? '';
       this._isReady = true;
       this._pause = RETRY.first;
-      for (const [request, followed] of this._followed) {
-        this._ask(request, followed);
-      }
+      this._ask([...this._followed.keys()]);
       this._undelivered.forEach(message => this._deliver(message));
       this._listener.onConnection();
       if (control.requests?.length) {
@@ -349,11 +335,16 @@ export class JournalSocket {
     }
   }
 
-  /** Asks for what is missing of a request; when it is connected, if it is not. */
-  private _ask(request: string, followed: IFollowed): void {
-    if (this._isReady) {
-      followed.asked = true;
-      this._control({ repeat: { [request]: followed.last } });
+  /**
+   * Asks for what is missing of requests; when it is connected, if it is not. The server reads its
+   * journal once for all that are asked for together.
+   */
+  private _ask(requests: string[]): void {
+    if (this._isReady && requests.length > 0) {
+      const asked = requests.map(id => [id, this._followed.get(id)!] as const);
+      asked.forEach(([, followed]) => (followed.asked = true));
+      const repeat = asked.map(([id, { last }]) => [id, last]);
+      this._control({ repeat: Object.fromEntries(repeat) });
     }
   }
 

@@ -13,6 +13,7 @@ import { GoneCells } from './goneCells';
 import { InputBoxes } from './inputBoxes';
 import { JournalSocket } from './journalSocket';
 import { KernelWidgets } from './kernelWidgets';
+import { reportLost } from './lostKernel';
 import { setMetadata } from './notebookMetadata';
 import { RunStore } from './runStore';
 import { runningKernel, startKernel } from './sessions';
@@ -66,9 +67,9 @@ export class NotebookKernel implements vscode.Disposable {
       send: message => this._socket?.deliver(message),
       request: message => this._request(message)
     });
-    const kernel = store.kernel(notebook.uri);
-    if (kernel) {
-      this._open(kernel);
+    const used = store.kernel(notebook.uri);
+    if (used?.kernelspec === kernelspec) {
+      this._open(used.kernel);
     } else {
       void this._find();
     }
@@ -237,7 +238,7 @@ export class NotebookKernel implements vscode.Disposable {
 
   private _open(kernel: string): void {
     const { session, store } = this._services;
-    store.setKernel(this.notebook.uri, kernel);
+    store.setKernel(this.notebook.uri, { kernel, kernelspec: this.kernelspec });
     this._kernel = kernel;
     this._kernelSession = '';
     this._isBusy = false;
@@ -295,15 +296,14 @@ export class NotebookKernel implements vscode.Disposable {
 
   /** There is no such kernel any more. */
   private _close(): void {
-    if (this._cells.areActive) {
-      void vscode.window.showWarningMessage(
-        trans.__('The kernel of %1 was shut down while a cell ran.', this._name)
-      );
+    const { session, store } = this._services;
+    const client = session.connection?.client;
+    if (client) {
+      void reportLost(client, store, this.notebook);
     }
     this._endAll();
     this._socket?.dispose();
     this._socket = undefined;
-    this._services.store.setKernel(this.notebook.uri, null);
     this._changed.fire();
     void this._find();
   }

@@ -3,11 +3,13 @@
 import * as vscode from 'vscode';
 
 import { trans } from '../../../labextension/src/language/translation';
+import { Failure } from '../../../labextension/src/rest/failure';
 import { failureLine } from '../../../labextension/src/rest/failureText';
 import { IConnection, Session } from '../session';
 import { EarlierText } from './earlierText';
 import { GoneCells } from './goneCells';
 import { provideLanguageFeatures } from './languageFeatures';
+import { reportLost } from './lostKernel';
 import { NotebookKernel, KernelState } from './notebookKernel';
 import { kernelspecOf, savedWidgets, useKernelspec } from './notebookMetadata';
 import { RunStore } from './runStore';
@@ -130,6 +132,7 @@ export class Notebooks implements vscode.Disposable {
     const found = await kernelspecs(client).catch(() => null);
     if (found && this._connection?.client === client) {
       this._offer(found);
+      this._isListed = true;
       this._joinAll();
       await this._state.update(KNOWN, found);
     }
@@ -215,7 +218,12 @@ export class Notebooks implements vscode.Disposable {
   }
 
   private _joinAll(): void {
-    vscode.window.visibleNotebookEditors.forEach(one => void this._join(one));
+    for (const editor of vscode.window.visibleNotebookEditors) {
+      void this._join(editor);
+      if (this._isListed) {
+        void this._checkKernel(editor.notebook);
+      }
+    }
   }
 
   /** Selects the kernel that a notebook names, if it runs already, of another window or in JupyterLab. */
@@ -232,6 +240,22 @@ export class Notebooks implements vscode.Disposable {
     );
     if (kernel && !this._kernels.has(notebook)) {
       await this._select(editor, name);
+    }
+  }
+
+  /** Says so if the kernel of a notebook is not there any more, as its kernelspec is not. */
+  private async _checkKernel(notebook: vscode.NotebookDocument): Promise<void> {
+    const client = this._connection?.client;
+    const used = this._store.kernel(notebook.uri);
+    if (!client || !used || this._controllers.has(used.kernelspec ?? '')) {
+      return;
+    }
+    const isGone = await client.jupyter('GET', `kernels/${used.kernel}`).then(
+      () => false,
+      error => Failure.from(error).reason === 'MISSING'
+    );
+    if (isGone && this._store.kernel(notebook.uri)?.kernel === used.kernel) {
+      await reportLost(client, this._store, notebook);
     }
   }
 
@@ -324,6 +348,8 @@ export class Notebooks implements vscode.Disposable {
   private _disposables: vscode.Disposable[] = [];
   private _earlier = new EarlierText();
   private _gone = new GoneCells();
+  /** The server has said which kernelspecs there are. */
+  private _isListed = false;
   private _item = vscode.window.createStatusBarItem(
     'jupyterTpu.kernel',
     vscode.StatusBarAlignment.Right

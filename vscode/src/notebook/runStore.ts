@@ -22,8 +22,13 @@ export interface IStoredRuns {
   [request: string]: IStoredRun;
 }
 
-interface IStoredNotebook {
+/** A kernel, and the name of its kernelspec. */
+interface IStoredKernel {
   kernel: string;
+  kernelspec?: string;
+}
+
+interface IStoredNotebook extends IStoredKernel {
   runs: IStoredRuns;
 }
 
@@ -55,8 +60,8 @@ export class RunStore implements Disposable {
   }
 
   /** The kernel that a notebook used last; undefined: none. */
-  kernel(notebook: Uri): string | undefined {
-    return this._notebooks.get(notebook.toString())?.kernel;
+  kernel(notebook: Uri): Readonly<IStoredKernel> | undefined {
+    return this._notebooks.get(notebook.toString());
   }
 
   /** The requests of a notebook, the oldest first. */
@@ -65,13 +70,13 @@ export class RunStore implements Disposable {
   }
 
   /** Forgets what another kernel ran. */
-  setKernel(notebook: Uri, kernel: string | null): void {
+  setKernel(notebook: Uri, used: Required<IStoredKernel> | null): void {
     const id = notebook.toString();
     const stored = this._notebooks.get(id);
     this._notebooks.delete(id);
-    if (kernel) {
-      const runs = stored?.kernel === kernel ? stored.runs : {};
-      this._notebooks.set(id, { kernel, runs }); // the last one, now
+    if (used) {
+      const runs = stored?.kernel === used.kernel ? stored.runs : {};
+      this._notebooks.set(id, { ...used, runs }); // the last one, now
     }
     [...this._notebooks.keys()]
       .slice(0, -MOST.notebooks)

@@ -23,9 +23,9 @@ from typing import Any, Dict, List, Optional
 
 from ..protocol import requests
 from ..protocol.chips import holders
+from ..protocol.dates import now
 from ..protocol.declarations import InvalidRequest, parse
 from ..protocol.frames import LONGEST_ANSWER, LONGEST_REQUEST, json_line
-from ..protocol.messages import now
 from ..protocol.paths import boot
 from ..protocol.peer import peer_user
 from ..protocol.process_env import complete_variables
@@ -65,7 +65,7 @@ class Daemon:
     version: the hash of the agent's sources.
     sources: where they are.
     idle: seconds without a connection and a kernel after which it ends.
-    starter: of the keepers of commands and kernels.
+    starter: of the keepers of commands, jobs and kernels.
     """
 
     def __init__(
@@ -80,11 +80,11 @@ class Daemon:
         self.version = version
         self._idle = idle
         self._connections: "set[asyncio.StreamWriter]" = set()
-        starter = starter or KeeperStarter()
-        self._warm = WarmKernels(starter)
-        self._keepers = Keepers(run, starter, self._warm)
-        self._runs = Runs(starter)
-        self._jobs = HostJobs(sources)
+        self._starter = starter or KeeperStarter()
+        self._warm = WarmKernels(self._starter)
+        self._keepers = Keepers(run, self._starter, self._warm)
+        self._runs = Runs(self._starter)
+        self._jobs = HostJobs(self._starter)
         self._owners = ProcessOwners(self._keepers, self._jobs, self._runs)
         self._chip_checks = ChipChecks(self._keepers, self._owners)
         self._guard = GuardOperations(sources)
@@ -127,7 +127,7 @@ class Daemon:
         await cancel_all([watch, warm, homes, *self._tasks])
         await self._homes.close()
         await self._status.load.close()
-        self._runs.close()
+        self._starter.close()
         await self._keepers.close()
 
     async def _watch(self, path: str) -> None:

@@ -90,8 +90,9 @@ class GuardProcess:
 
     def __init__(self, sources: str) -> None:
         self._sources = sources
-        self._keepers = Keepers(run_folder(), KeeperStarter())
-        self._jobs = HostJobs(sources)
+        starter = KeeperStarter()
+        self._keepers = Keepers(run_folder(), starter)
+        self._jobs = HostJobs(starter)
         self._times: activity.Times = {}
         self._measured = 0.0
         self._problem: Optional[Dict[str, Any]] = None  # why Google has refused

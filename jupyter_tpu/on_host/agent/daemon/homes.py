@@ -12,7 +12,6 @@ import os
 import subprocess
 import time
 import traceback
-import uuid
 from typing import Any, Callable, Dict, Optional, cast
 
 from ..home import state
@@ -182,7 +181,7 @@ class HomeFolders:
     def save_soon(self) -> None:
         """The end of this host is near."""
         if self._setting is not None and self._task is None:
-            self._begin("save", None, uuid.uuid4().hex[:16])
+            self._begin("save", None, os.urandom(8).hex())
 
     async def run(self) -> None:
         """Saves after changes, until it is cancelled."""
@@ -212,7 +211,7 @@ class HomeFolders:
             pause = RETRY_SECONDS if failed else 0.0 if quiet else LATEST_SECONDS
             if (quiet or moment - tried >= LATEST_SECONDS) and moment - tried >= pause:
                 tried = moment
-                self._begin("save", None, uuid.uuid4().hex[:16])
+                self._begin("save", None, os.urandom(8).hex())
                 await self._ended()
                 if (self._outcome or {}).get("state") == "saved":
                     self._saved = now

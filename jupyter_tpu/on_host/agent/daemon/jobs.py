@@ -13,16 +13,15 @@ import fcntl
 import json
 import os
 import shutil
-import subprocess
-import sys
+import signal
 from typing import Any, AsyncIterator, Dict, List, Optional
 
 from ..keeper.job_keeper import LONGEST_QUERY
 from ..keeper.job_log import FINAL, LOST, last_number, read_log, read_state, write_state
 from ..keeper.job_stacks import stack_variables
 from ..keeper.owned_process import kill_leftovers
-from ..protocol import requests, umask
-from ..protocol.messages import now
+from ..protocol import requests
+from ..protocol.dates import now
 from ..protocol.paths import boot, job_folder, job_socket, jobs_folder, private_folder
 from ..protocol.process_env import process_environment
 from ..protocol.processes import start_time
@@ -30,6 +29,7 @@ from ..protocol.records import JobReport
 from ..protocol.timeouts import with_timeout
 from .handlers import OperationError, handles
 from .job_looks import look_into
+from .keeper_starter import JOB, KeeperStarter
 from .keepers import (
     ANSWER_SECONDS,
     START_SECONDS,
@@ -50,11 +50,11 @@ _UNBUFFERED = {"PYTHONUNBUFFERED": "1"}
 class HostJobs:
     """All jobs of this user on this host.
 
-    sources: what Python runs to be a keeper.
+    starter: of their keepers.
     """
 
-    def __init__(self, sources: str) -> None:
-        self._sources = sources
+    def __init__(self, starter: KeeperStarter) -> None:
+        self._starter = starter
         self._starting: Dict[str, asyncio.Lock] = {}  # one start of a job at a time
 
     async def start(
@@ -95,27 +95,21 @@ class HostJobs:
 
     async def _launch(self, folder: str, spec: Dict[str, Any]) -> None:
         with open(os.path.join(folder, "keeper.log"), "wb") as log:
-            keeper = await asyncio.create_subprocess_exec(
-                sys.executable,
-                self._sources,
-                "job",
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                cwd="/",
-                start_new_session=True,
-                **umask.of_login(),
-            )
-        assert keeper.stdin is not None
-        assert keeper.stdout is not None
-        with contextlib.suppress(OSError, asyncio.TimeoutError):
-            # By stdin, because the list of processes must not show the variables.
-            keeper.stdin.write(json.dumps(spec).encode() + b"\n")
-            if await with_timeout(keeper.stdout.readline(), START_SECONDS):
-                return
-        if keeper.returncode is None:
+            connection = self._starter.start(JOB, log.fileno())
+        reader, writer = await asyncio.open_unix_connection(sock=connection)
+        pid = 0
+        try:
+            with contextlib.suppress(OSError, ValueError, asyncio.TimeoutError):
+                pid = int(await with_timeout(reader.readline(), START_SECONDS))
+                # Here, because the list of processes must not show the variables.
+                writer.write(json.dumps(spec).encode() + b"\n")
+                if await with_timeout(reader.readline(), START_SECONDS):
+                    return
+        finally:
+            writer.close()
+        if pid:
             with contextlib.suppress(ProcessLookupError):
-                keeper.kill()
+                os.kill(pid, signal.SIGKILL)
         kill_leftovers(folder)
         problem = last_line(os.path.join(folder, "keeper.log"))
         try:

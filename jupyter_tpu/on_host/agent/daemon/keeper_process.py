@@ -7,10 +7,9 @@ import json
 import signal
 from typing import Any, Dict
 
-from ..keeper.run_keeper import KERNEL
 from ..protocol.processes import signal_process, start_time
 from ..protocol.timeouts import with_timeout
-from .keeper_starter import KeeperStarter
+from .keeper_starter import KERNEL, KeeperStarter
 
 #: Seconds in which it says that it is there.
 BEGIN_SECONDS = 30.0

@@ -103,7 +103,8 @@ def _get(url: str) -> Tuple[bytes, bytes]:
     name, _, port = place.partition(":")
     request = "GET /%s HTTP/1.1\r\nHost: %s\r\n%s\r\nConnection: close\r\n\r\n"
     timeout, answer = WAIT_SECONDS + ANSWER_GRACE, bytearray()
-    with socket.create_connection((name, int(port or 80)), timeout) as connection:
+    address: Any = name.encode(), int(port or 80)  # as bytes, which are not looked up by IDNA
+    with socket.create_connection(address, timeout) as connection:
         connection.sendall((request % (path, place, FLAVOR)).encode())
         while len(answer) < MOST_ANSWER_BYTES and not _is_whole(bytes(answer)):
             data = connection.recv(MOST_ANSWER_BYTES)

@@ -49,13 +49,13 @@ class _End(NamedTuple):
 class Runs:
     """The runs of this host, and what handles requests about them.
 
-    starter: of their keepers; None: one is started for the first command.
+    starter: of their keepers.
     """
 
-    def __init__(self, starter: Optional[KeeperStarter] = None) -> None:
+    def __init__(self, starter: KeeperStarter) -> None:
         self._ends: Dict[str, _End] = {}  # the oldest first
         self._starting: Dict[str, asyncio.Lock] = {}  # one start of a run at a time
-        self._starter = starter or KeeperStarter()
+        self._starter = starter
 
     def awaited(self, leaving: Any = None) -> bool:
         """Whether a client may come back for an end, one other than that which is *leaving*."""
@@ -80,10 +80,6 @@ class Runs:
                 with contextlib.suppress(ConnectionError):
                     await keeper.kill()
                 keeper.close()
-
-    def close(self) -> None:
-        """Starts no more; the commands go on."""
-        self._starter.close()
 
     @handles(requests.StartRunRequest)
     async def _run(self, request: requests.StartRunRequest) -> requests.FirstRunOutput:

@@ -65,22 +65,20 @@ def start_daemon() -> int:
 
 def run_daemon() -> int:
     """The daemon's main: one per user and version."""
-    from . import keeper_starter
-
-    starter = keeper_starter.forked()  # before this loads more, and has the lock
+    try:
+        asyncio = light_asyncio()
+        from .daemon import IDLE_SECONDS, Daemon
+        from .keeper_starter import forked
+    except Exception:
+        traceback.print_exc()
+        return DAMAGED
+    starter = forked()  # before this has the lock
     run, version = run_folder(), _version()
     path, _, lock_path = (os.path.join(run, version + end) for end in _FILES)
     if not become_single(lock_path):
         return 0  # another one is running
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
-
-    try:
-        asyncio = light_asyncio()
-        from .daemon import IDLE_SECONDS, Daemon
-    except Exception:
-        traceback.print_exc()
-        return DAMAGED
 
     async def serve() -> None:
         idle = float(os.environ.get("JUPYTER_TPU_AGENT_IDLE", IDLE_SECONDS))

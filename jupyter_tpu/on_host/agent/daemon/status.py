@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import glob
-import hashlib
 import json
 import os
 from typing import Any, Awaitable, Callable, Dict, Hashable, List, Optional, Tuple, cast
 
+from ..protocol.digests import sha256
 from ..protocol.paths import base_folder
 from ..protocol.records import DaemonStatus, HomeReport, KernelReport
 from ..protocol.requests import DaemonLoadQuery, GetStatusRequest
@@ -159,4 +159,4 @@ def _version(report: Dict[str, Any]) -> str:
         for kernel in report["kernels"]
     ]
     text = json.dumps({**report, "kernels": kernels}, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return sha256(text.encode())[:16]

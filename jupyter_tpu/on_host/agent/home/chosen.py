@@ -6,12 +6,12 @@ A link is kept as a link if it leads to something in the home folder. No link is
 from __future__ import annotations
 
 import fnmatch
-import hashlib
 import os
 import stat
 from typing import Dict, Iterator, List, Sequence, Tuple
 
 from ..protocol.credentials import CREDENTIALS
+from ..protocol.digests import sha256
 
 #: Only these of ``~/.ssh``.
 _OF_SSH = ("config", "known_hosts")
@@ -57,7 +57,7 @@ class Chosen:
                 sorted(self.folders.items()),
             )
         )
-        return hashlib.sha256(os.fsencode(text)).hexdigest()
+        return sha256(os.fsencode(text))
 
 
 def chosen_files(home: str, folders: Sequence[str]) -> Chosen:

@@ -11,11 +11,11 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 from typing import Any, Dict, Optional
 
+from ..protocol.digests import sha256
 from ..protocol.json_file import read_json, write_json
 from ..protocol.paths import host_folder, private_folder
 
@@ -71,4 +71,4 @@ def note_outcome(outcome: Dict[str, Any]) -> None:
 def setting_digest(setting: Dict[str, Any]) -> str:
     """A text that is another one for another setting; the client computes it as well."""
     text = json.dumps(setting, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return sha256(text.encode())[:16]

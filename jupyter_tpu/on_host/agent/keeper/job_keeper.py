@@ -25,7 +25,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
-from ..protocol.messages import ago, now
+from ..protocol.dates import ago, now
 from ..protocol.paths import boot, job_socket
 from ..protocol.peer import peer_user
 from ..protocol.processes import start_time

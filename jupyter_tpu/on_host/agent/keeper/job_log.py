@@ -23,7 +23,6 @@ import time
 from collections import deque
 from typing import Any, BinaryIO, Deque, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
-from ..protocol.coalescing import collapse_overwritten
 from ..protocol.json_file import read_json, write_json
 
 #: ``state`` is one of these. "lost": the command ended, and its end was not seen.
@@ -189,6 +188,10 @@ class JobLogWriter:
 
 def _collapse(line: str) -> str:
     """*line* without what it overwrites itself, as a progress bar does."""
+    if "\r" not in line:
+        return line
+    from ..protocol.coalescing import collapse_overwritten  # few jobs need it
+
     return collapse_overwritten("\n" + line)[1:]  # it begins at the left margin
 
 

@@ -25,7 +25,6 @@ from ..protocol.chips import command_of, holders
 from ..protocol.process_tree import descendants
 from ..protocol.processes import signal_process, start_time
 from ..protocol.records import ProcessStack, StackFrame
-from .pod_member import MOST_FRAMES, is_user_code
 
 #: A real-time signal that libraries do not use. It is sent only to a process that handles it.
 STACK_SIGNAL = signal.SIGRTMIN + 11
@@ -139,6 +138,8 @@ def _process(pid: int, has_chips: bool, deadline: float) -> Optional[ProcessStac
 
 def _chosen(pid: int, frames: List[Dict[str, Any]]) -> List[StackFrame]:
     """The user's frames, the innermost first, and then the innermost of all; as of a pod's cell."""
+    from .pod_member import MOST_FRAMES  # it loads what the daemon seldom needs
+
     users = [frame for frame in frames if _is_users(frame)][:MOST_FRAMES]
     return [
         {
@@ -152,6 +153,8 @@ def _chosen(pid: int, frames: List[Dict[str, Any]]) -> List[StackFrame]:
 
 
 def _is_users(frame: Dict[str, Any]) -> bool:
+    from .pod_member import is_user_code
+
     return is_user_code(frame["file"]) or (
         frame["file"] in ("<string>", "<stdin>") and frame["function"] == "<module>"
     )

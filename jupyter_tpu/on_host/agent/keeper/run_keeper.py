@@ -26,11 +26,7 @@ Output that is not acknowledged is kept up to `BUFFER` bytes; then the command w
 It imports as little as possible, since each run waits for it.
 """
 
-import _signal
-import _socket
 import os
-import select
-import sys
 import time
 
 from ..protocol.mounts import is_local
@@ -43,10 +39,6 @@ GATHER_SECONDS = 0.02
 #: Seconds without a connection after which the command is ended, and its end is forgotten.
 ABANDONED_SECONDS = 300.0
 LONGEST_SOCKET = 107
-#: What `fork_keepers` is asked for: a keeper of a command, or of a kernel.
-COMMAND, KERNEL = b".", b"k"
-#: Seconds from the first kernel's start until what all keepers of kernels need is loaded.
-LOAD_SECONDS = 3.0
 
 
 def socket_path(id):
@@ -203,35 +195,3 @@ def main():
         except OSError:
             pass  # it was removed
         os._exit(0)  # Python's own end takes longer
-
-
-def fork_keepers():
-    """A keeper for each connection that comes by the socket on the standard input: to copy this
-    process takes an eighth of the time that starting Python takes.
-    """
-    _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)  # nobody waits for them
-    parent = _socket.socket(fileno=0)
-    kernels = loaded = False
-    while True:
-        if kernels and not loaded and not select.select([parent], [], [], LOAD_SECONDS)[0]:
-            from .start import load
-
-            load()
-            loaded = True
-        data, ancillary, _, _ = parent.recvmsg(1, _socket.CMSG_SPACE(4))
-        kernels |= data == KERNEL
-        if not data:
-            os._exit(0)
-        descriptor = int.from_bytes(ancillary[0][2], sys.byteorder)
-        if os.fork() == 0:
-            _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
-            os.setsid()
-            for number in (0, 1):
-                os.dup2(descriptor, number)
-            os.close(descriptor)
-            if data == KERNEL:
-                from .start import main as keep_kernel
-
-                keep_kernel()
-            main()
-        os.close(descriptor)

@@ -1,4 +1,4 @@
-"""asyncio without `ssl`: nothing of the agent uses both, and it costs 1.3 MB and some time."""
+"""asyncio without `ssl`: our processes on a host need no TLS, and it costs 1.3 MB and some time."""
 
 from __future__ import annotations
 

@@ -11,23 +11,13 @@ import hashlib
 import hmac
 import json
 import os
-from datetime import datetime, timedelta, timezone
 from typing import Any, Dict, List, Sequence, Union
+
+from .dates import now as now
 
 DELIMITER = b"<IDS|MSG>"
 #: Offsets from the delimiter.
 HEADER, PARENT, METADATA, CONTENT = 2, 3, 4, 5
-
-
-def now() -> str:
-    """The current time in UTC, RFC 3339."""
-    return ago(0.0)
-
-
-def ago(seconds: float) -> str:
-    """The time so many *seconds* ago, as :func:`now`."""
-    then = datetime.now(timezone.utc) - timedelta(seconds=seconds)
-    return then.isoformat().replace("+00:00", "Z")
 
 
 def find_delimiter(parts: Sequence[bytes]) -> int:

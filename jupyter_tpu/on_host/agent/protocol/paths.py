@@ -20,10 +20,10 @@ another host may have it, too. There ``jobs`` and ``guard`` have the host's name
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 
+from .digests import sha256
 from .mounts import is_local
 
 #: Longest path of a unix socket on Linux, bytes without the final zero.
@@ -44,7 +44,7 @@ def run_folder() -> str:
     folder = os.path.join(base_folder(), "run")
     is_long = len(os.fsencode(folder)) + _LONGEST_NAME > LONGEST_SOCKET
     if is_long or not is_local(base_folder()):
-        name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
+        name = sha256(os.fsencode(folder))[:16]
         folder = "/tmp/jupyter-tpu-%d-%s" % (os.getuid(), name)
     return private_folder(folder)
 
@@ -71,7 +71,7 @@ def boot() -> str:
 
 def kernel_folder(run: str, kernel_id: str) -> str:
     """The folder of one kernel; its id may be any text. Not created here."""
-    return run + "/k-" + hashlib.sha256(kernel_id.encode()).hexdigest()[:16]
+    return run + "/k-" + sha256(kernel_id.encode())[:16]
 
 
 def chip_book(run: str) -> str:
@@ -91,7 +91,7 @@ def jobs_folder() -> str:
 
 def job_folder(job_id: str) -> str:
     """The folder of one job; its id may be any text. Not created here."""
-    name = "j-" + hashlib.sha256(job_id.encode()).hexdigest()[:16]
+    name = "j-" + sha256(job_id.encode())[:16]
     return os.path.join(jobs_folder(), name)
 
 

@@ -9,7 +9,7 @@ import time
 from typing import Any, Callable, Dict, List, Optional
 
 from ..guard.processes import LISTEN, port_of, socket_inodes, tcp_sockets
-from ..protocol.messages import now as now_text
+from ..protocol.dates import now as now_text
 from .http_check import HttpCheck
 from .metrics import RequestRates, read_figures
 from .policy import HEALTHY, RESTARTING, STARTING, UNHEALTHY, ServingPolicy
