@@ -1,6 +1,6 @@
 """The kernel's ports on this machine. Clients connect to them instead of to the kernel.
 
-The ports stay open while the kernel's id exists, so clients notice neither lost links nor
+The sockets stay open while the kernel's id exists, so clients notice neither lost links nor
 restarts. Client messages are passed on with the identities that route the answers back.
 """
 
@@ -12,21 +12,35 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import zmq
+import zmq.asyncio
+
 from ..errors import Reason, TPUError
 from ..on_host.agent.protocol.events import CONTROL, IOPUB, SHELL, STDIN
+from ..per_process import per_process
 from .heartbeat import Heartbeat
-from .port import PUBLISHER, ROUTER, Port, PortClient
 
 log = logging.getLogger(__name__)
 
 #: Bytes of output that are buffered for a slow client, or until the first one subscribes; then the
 #: oldest is dropped.
 MAX_BUFFERED = 64 << 20
-#: Seconds after which a client that must not lose output, and reads none, counts as not reading. A
-#: local kernel drops its output then, too.
-STALLED_SECONDS = 300.0
+
+#: Bytes of a part above which ZeroMQ sends it without making a copy.
+LARGE_PART_BYTES = 1 << 20
+#: Messages that ZeroMQ holds for a client of iopub that must not lose any, …
+MAX_UNREAD = 256
+#: … seconds until sending is tried again, and after which a client counts as not reading.
+#: A local kernel drops its output then, too.
+RETRY_SECONDS, STALLED_SECONDS = 0.005, 300.0
 
 _NAMES = {SHELL: "shell", CONTROL: "control", STDIN: "stdin", IOPUB: "iopub"}
+
+
+@per_process
+def _context() -> zmq.asyncio.Context:
+    """One context for all kernels of this process, because each context has threads of its own."""
+    return zmq.asyncio.Context()
 
 
 class KernelPorts:
@@ -50,16 +64,20 @@ class KernelPorts:
         self._on_message = on_message
         self._on_subscriber = on_subscriber
         self._lossless = lossless
-        self._paused = self._delivering = False
-        self._held: deque[tuple[int, list[bytes]]] = deque()  # messages that came while paused
+        self._may_read = asyncio.Event()
+        self._may_read.set()
         self._reset()
 
     def _reset(self) -> None:
         self.endpoints: dict[str, str] = {}  # none while no port is bound
-        self._ports: dict[int, Port] = {}
+        self._sockets: dict[str, zmq.asyncio.Socket] = {}
         self._heartbeat: Heartbeat | None = None
-        self._full: dict[PortClient, asyncio.TimerHandle] = {}  # clients that read too slowly
+        self._tasks: list[asyncio.Task[None]] = []
+        self._waiting: deque[list[bytes]] = deque()  # for a client that reads too slowly
+        self._waiting_bytes = 0
+        self._sent_at = 0.0  # the time at which the first of them could not be sent
         self._on_drained: Callable[[], None] | None = None
+        self._subscriptions = 0
         self._buffered: deque[list[bytes]] = deque()
         self._buffered_bytes = 0
 
@@ -73,80 +91,90 @@ class KernelPorts:
             return
         await self.close()
         try:
-            for channel, name in _NAMES.items():
-                port = self._ports[channel] = self._port(channel)
-                await port.open(places[name])
-            self._heartbeat = Heartbeat()
-            await self._heartbeat.open(places["hb"])
-        except OSError as error:
+            for name in _NAMES.values():
+                self._sockets[name] = self._bind(name, places[name])
+            self._heartbeat = Heartbeat(_context(), places["hb"])
+        except zmq.ZMQError as error:
             await self.close()
             raise TPUError(
-                f"A port of the kernel cannot be used on this machine: {error.strerror}.",
+                f"A port of the kernel cannot be used on this machine: {error}.",
                 Reason.CONFLICT,
                 "Start the kernel again. It gets other ports.",
             ) from error
         self.endpoints = places
-
-    def _port(self, channel: int) -> Port:
-        if channel == IOPUB:
-            return Port(
-                PUBLISHER,
-                on_subscriber=self._subscribed,
-                limit=MAX_BUFFERED,
-                on_full=self._fullness_changed,
+        loop = asyncio.get_running_loop()
+        self._tasks = [
+            loop.create_task(work, name=f"{name} port")
+            for name, work in (
+                *((_NAMES[channel], self._read(channel)) for channel in (SHELL, CONTROL, STDIN)),
+                ("iopub", self._subscribers()),
             )
-        port = Port(ROUTER, lambda parts: self._received(channel, parts))
-        if channel != CONTROL:
-            port.read_more(not self._paused)
-        return port
+        ]
+
+    def _bind(self, name: str, endpoint: str) -> zmq.asyncio.Socket:
+        socket = _context().socket(zmq.XPUB if name == "iopub" else zmq.ROUTER)
+        socket.linger = 1000
+        socket.sndhwm = 0
+        if name != "iopub":
+            socket.setsockopt(zmq.ROUTER_HANDOVER, 1)  # a client that reconnects keeps its identity
+        elif self._lossless:
+            socket.sndhwm = MAX_UNREAD
+            socket.setsockopt(zmq.XPUB_NODROP, 1)  # instead of dropping, sending fails
+        try:
+            socket.bind(endpoint)
+        except zmq.ZMQError:
+            socket.close(linger=0)
+            raise
+        return socket
 
     def send(self, channel: int, parts: list[bytes]) -> None:
         """Sends a message to its client, or on iopub to all clients. Never waits."""
-        port = self._ports.get(channel)
-        if port is None:
+        if not self._sockets:
             return
-        if channel != IOPUB:
-            port.send(parts)
-        elif port.subscribed:
-            port.publish(parts)
-        else:
+        if channel == IOPUB and not self._subscriptions:
             self._buffer(parts)
+        elif channel == IOPUB and (self._waiting or not self._send_now(IOPUB, parts)):
+            loop = asyncio.get_running_loop()
+            if not self._waiting:
+                self._sent_at = loop.time()
+                loop.call_later(RETRY_SECONDS, self._send_waiting)
+            self._waiting.append(parts)
+            self._waiting_bytes += sum(map(len, parts))
+        elif channel != IOPUB:
+            self._send_now(channel, parts)
 
-    def is_full(self, on_drained: Callable[[], None]) -> bool:
-        """Whether much output waits for a slow client. *on_drained* is called once when not."""
-        if not self._full:
-            return False
-        self._on_drained = on_drained
-        return True
+    def _send_now(self, channel: int, parts: list[bytes]) -> bool:
+        """False: a client reads too slowly."""
+        # With NOBLOCK the message is sent or refused when this returns.
+        copy = all(len(part) < LARGE_PART_BYTES for part in parts)
+        sent = self._sockets[_NAMES[channel]].send_multipart(parts, zmq.NOBLOCK, copy)
+        assert isinstance(sent, asyncio.Future)
+        return not isinstance(sent.exception(), zmq.Again)
 
-    def _fullness_changed(self, client: PortClient) -> None:
-        if not self._lossless:
-            return
-        timer = self._full.pop(client, None)
-        if timer is not None:
-            timer.cancel()
-        if client.full:
-            self._watch(client)
-        self._report_drained()
-
-    def _report_drained(self) -> None:
-        if self._on_drained is not None and not self._full:
+    def _send_waiting(self) -> None:
+        # ZeroMQ does not report when there is room.
+        loop = asyncio.get_running_loop()
+        while self._waiting and self._sockets:
+            if not self._send_now(IOPUB, self._waiting[0]):
+                if loop.time() - self._sent_at > STALLED_SECONDS:
+                    log.warning(
+                        "A client does not read its output. Further output for it may be dropped."
+                    )
+                    self._sockets["iopub"].setsockopt(zmq.XPUB_NODROP, 0)  # only for this client
+                loop.call_later(RETRY_SECONDS, self._send_waiting)
+                break
+            self._sent_at = loop.time()
+            self._waiting_bytes -= sum(map(len, self._waiting.popleft()))
+        if self._on_drained is not None and self._waiting_bytes <= MAX_BUFFERED // 2:
             on_drained, self._on_drained = self._on_drained, None
             on_drained()
 
-    def _watch(self, client: PortClient) -> None:
-        """Gives a full client up if it has not read anything when its time is over."""
-        loop = asyncio.get_running_loop()
-        self._full[client] = loop.call_later(STALLED_SECONDS, self._look, client, client.waiting)
-
-    def _look(self, client: PortClient, waited: int) -> None:
-        if client.waiting < waited:
-            self._watch(client)
-            return
-        log.warning("A client does not read its output. Further output for it may be dropped.")
-        client.stalled = True
-        del self._full[client]
-        self._report_drained()
+    def is_full(self, on_drained: Callable[[], None]) -> bool:
+        """Whether much output waits for a slow client. *on_drained* is called once when not."""
+        if self._waiting_bytes <= MAX_BUFFERED:
+            return False
+        self._on_drained = on_drained
+        return True
 
     def _buffer(self, parts: list[bytes]) -> None:
         self._buffered.append(parts)
@@ -161,38 +189,29 @@ class KernelPorts:
 
     def pause(self) -> None:
         """Stops reading from shell and stdin: too much is waiting for the host already."""
-        self._set_paused(True)
+        self._may_read.clear()
 
     def resume(self) -> None:
-        self._set_paused(False)
-        if self._delivering:
-            return
-        self._delivering = True
-        try:
-            while self._held and not self._paused:
-                self._on_message(*self._held.popleft())
-        finally:
-            self._delivering = False
+        self._may_read.set()
 
-    def _set_paused(self, paused: bool) -> None:
-        if paused == self._paused:
-            return
-        self._paused = paused
-        for channel in (SHELL, STDIN):
-            if channel in self._ports:
-                self._ports[channel].read_more(not paused)
-
-    def _received(self, channel: int, parts: list[bytes]) -> None:
-        if channel != CONTROL and (self._paused or self._held):
-            self._held.append((channel, parts))
-        else:
+    async def _read(self, channel: int) -> None:
+        socket = self._sockets[_NAMES[channel]]
+        while True:
+            parts = await socket.recv_multipart()
+            if channel != CONTROL:
+                await self._may_read.wait()
             self._on_message(channel, parts)
 
-    def _subscribed(self) -> None:
-        self._on_subscriber()
-        buffered, self._buffered, self._buffered_bytes = self._buffered, deque(), 0
-        for parts in buffered:
-            self.send(IOPUB, parts)
+    async def _subscribers(self) -> None:
+        socket = self._sockets["iopub"]
+        while True:
+            (event,) = await socket.recv_multipart()
+            self._subscriptions += 1 if event[:1] == b"\x01" else -1
+            if self._subscriptions == 1 and event[:1] == b"\x01":
+                self._on_subscriber()
+                buffered, self._buffered, self._buffered_bytes = self._buffered, deque(), 0
+                for parts in buffered:
+                    self.send(IOPUB, parts)
 
     def set_heartbeat(self, beating: bool) -> None:
         """Whether heartbeats are answered, even while the host is unreachable; else it is dead."""
@@ -201,15 +220,14 @@ class KernelPorts:
 
     async def close(self) -> None:
         """Frees the ports. Messages already sent still reach their clients."""
-        ports, heartbeat, full = self._ports, self._heartbeat, self._full
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._heartbeat is not None:
+            self._heartbeat.close()
+        for socket in self._sockets.values():
+            socket.close()
         self._reset()
-        self._held.clear()
-        for timer in full.values():
-            timer.cancel()
-        await asyncio.gather(
-            *(port.close() for port in ports.values()),
-            *([heartbeat.close()] if heartbeat is not None else ()),
-        )
 
 
 def endpoints(connection: Mapping[str, Any]) -> dict[str, str]:

@@ -21,8 +21,7 @@ T = TypeVar("T")
 class CoreThread:
     """An event loop on a daemon thread; started on first use."""
 
-    def __init__(self, name: str = "jupyter-tpu") -> None:
-        self._name = name
+    def __init__(self) -> None:
         self._lock = threading.Lock()  # guards the start only
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -32,7 +31,7 @@ class CoreThread:
         with self._lock:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._run, name=self._name, daemon=True).start()
+                threading.Thread(target=self._run, name="jupyter-tpu", daemon=True).start()
             return self._loop
 
     def _run(self) -> None:

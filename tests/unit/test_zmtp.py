@@ -1,4 +1,4 @@
-"""ZMTP, spoken with ZeroMQ itself: a keeper with its kernel's sockets, and a port with clients."""
+"""ZMTP, spoken with ZeroMQ itself: a keeper with its kernel's sockets."""
 
 import asyncio
 import contextlib
@@ -8,14 +8,14 @@ from collections.abc import AsyncIterator
 import pytest
 import zmq
 import zmq.asyncio
-from ports import free_port
 from waiting import eventually
 
-from jupyter_tpu.kernels.port import PUBLISHER, ROUTER, Port
+from jupyter_tpu.on_host.agent.keeper import channels as keeper_channels
 from jupyter_tpu.on_host.agent.keeper.channels import KernelChannels
 from jupyter_tpu.on_host.agent.protocol import zmtp
 from jupyter_tpu.on_host.agent.protocol.events import CONTROL, IOPUB, SHELL, STDIN
 
+WELCOME = zmtp.greeting("XPUB")
 SMALL = [[b"", b"x" * 255, b"y" * 256], [b"only"], [b"a" * 70_000, b""]]
 LARGE = os.urandom(zmtp.LARGE_PART_BYTES + 12_345)
 
@@ -79,12 +79,17 @@ async def test_a_large_last_part_is_taken_while_it_comes_and_the_order_stays(tmp
     got = []
 
     class Writer(zmtp.PartWriter):
+        data = b""
+
+        def write(self, piece):
+            self.data += piece
+
         def finish(self):
-            got.append(("taken", bytes(self.data)))
+            got.append(("taken", self.data))
 
     def take(channel, parts, size):
         got.append((channel, parts, size))
-        return Writer(size)
+        return Writer()
 
     async with asyncio.timeout(30), kernel_side(tmp_path) as kernel:
         channels = KernelChannels(kernel.connection, lambda _, m: got.append(m), take)
@@ -113,9 +118,7 @@ async def test_what_an_ended_kernel_had_sent_is_delivered_and_the_rest_of_a_part
         lambda _, writer: accepted.set_result(writer), f"{tmp_path}/ipc-2"
     )
     async with asyncio.timeout(30):
-        channels = KernelChannels(
-            connection, lambda *m: got.append(m), lambda _, __, size: Writer(size)
-        )
+        channels = KernelChannels(connection, lambda *m: got.append(m), lambda *_: Writer())
         writer = await accepted
         start = b"".join(zmtp.encode([b"topic", LARGE]))[:-1]
         writer.write(zmtp.greeting("XPUB") + b"".join(zmtp.encode([b"last"])) + start)
@@ -126,67 +129,97 @@ async def test_what_an_ended_kernel_had_sent_is_delivered_and_the_rest_of_a_part
         server.close()
 
 
-async def test_a_port_serves_clients_of_zeromq():
-    got, welcomes = [], []
-    shell = Port(ROUTER, got.append)
-    iopub = Port(PUBLISHER, on_subscriber=lambda: welcomes.append(1))
-    at = [f"tcp://127.0.0.1:{free_port()}" for _ in range(2)]
-    async with asyncio.timeout(30):
-        for port, endpoint in zip((shell, iopub), at, strict=True):
-            await port.open(endpoint)
-        with zmq.asyncio.Context() as context:
-            dealer, other, all_topics, one_topic = (
-                context.socket(kind) for kind in (zmq.DEALER, zmq.DEALER, zmq.SUB, zmq.SUB)
-            )
-            for socket in (dealer, other, all_topics, one_topic):
-                socket.linger = 0
-            dealer.identity, other.identity = b"one", b"other"
-            dealer.connect(at[0])
-            other.connect(at[0])
-            for message in [*SMALL, [LARGE]]:
-                await dealer.send_multipart(message)
-                await eventually(lambda: bool(got), 30)
-                assert got.pop() == [b"one", *message]
-                shell.send([b"one", *message])
-                assert await dealer.recv_multipart() == message
-            shell.send([b"nobody", b"x"])
-            await other.send(b"hello")
-            await eventually(lambda: [b"other", b"hello"] in got, 30)
-
-            all_topics.subscribe(b"")
-            one_topic.subscribe(b"topic")
-            one_topic.unsubscribe(b"topic")
-            one_topic.subscribe(b"top")
-            for socket in (all_topics, one_topic):
-                socket.connect(at[1])
-            await eventually(lambda: sum(bool(c.subscriptions) for c in iopub._all) == 2, 30)
-            for message in ([b"else", b"1"], [b"topic", LARGE], [b"topic", b"2"]):
-                iopub.publish(message)
-            assert [await all_topics.recv_multipart() for _ in range(3)] == [
-                [b"else", b"1"],
-                [b"topic", LARGE],
-                [b"topic", b"2"],
-            ]
-            assert [await one_topic.recv_multipart() for _ in range(2)] == [
-                [b"topic", LARGE],
-                [b"topic", b"2"],
-            ]
-            assert welcomes == [1]
-            context.destroy(0)
-        await shell.close()
-        await iopub.close()
+def wire(*parts: bytes) -> bytes:
+    return b"".join(zmtp.encode(parts))
 
 
-@pytest.mark.parametrize("said", [b"GET / HTTP/1.1\r\n" * 9, zmtp.GREETING + b"\0\0"])
-async def test_who_speaks_something_else_at_a_port_is_disconnected(said):
-    port = Port(ROUTER)
-    number = free_port()
-    async with asyncio.timeout(30):
-        await port.open(f"tcp://127.0.0.1:{number}")
-        reader, writer = await asyncio.open_connection("127.0.0.1", number)
-        writer.write(said)
-        with contextlib.suppress(ConnectionError):
+def long_head(size: int, more: bool = False) -> bytes:
+    return bytes([2 | more]) + size.to_bytes(8, "big")
+
+
+def test_an_error_of_who_takes_a_part_does_not_repeat_what_came_before_it():
+    def take(parts, size):
+        raise MemoryError
+
+    decoder, got = zmtp.ZmtpDecoder(take), []
+    with pytest.raises(MemoryError):
+        got.extend(decoder.feed(WELCOME + wire(b"1") + wire(LARGE) + wire(b"2")))
+    decoder.abort()
+    got.extend(decoder.feed(b""))
+    assert got == [[b"1"], [b"2"]]
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_a_message_above_the_limit_is_dropped_as_it_comes(monkeypatch, taken):
+    size = 3 << 20
+    monkeypatch.setattr(zmtp, "MAX_COLLECTED", size)
+    ends = []
+
+    class Writer(zmtp.PartWriter):
+        def finish(self):
+            ends.append("finished")
+
+    def take(parts, size):
+        ends.append((list(parts), size))
+        return Writer() if taken else None
+
+    decoder = zmtp.ZmtpDecoder(take)
+    pieces = [wire(b"1"), b"\1\1t", long_head(size, more=True), *[bytes(1 << 20)] * 3]
+    pieces += [b"\1\1x", b"\0\1y", wire(b"2")]
+    got = [message for piece in [WELCOME, *pieces] for message in decoder.feed(piece)]
+    assert got == [[b"1"], [b"2"]]
+    assert ends == [([b"t"], size + 2), *["finished"] * taken]
+
+
+def test_what_a_peer_announces_takes_no_memory_and_has_a_limit():
+    decoder = zmtp.ZmtpDecoder()
+    assert list(decoder.feed(WELCOME + wire(b"1") + long_head((1 << 63) - 1) + b"abc")) == [[b"1"]]
+    assert list(decoder.feed(bytes(1 << 20))) == []
+    decoder.abort()
+    for head in (long_head(1 << 63), b"\6" + (1 << 40).to_bytes(8, "big")):
+        decoder = zmtp.ZmtpDecoder()
+        with pytest.raises(zmtp.ZmtpError):
+            list(decoder.feed(WELCOME + head))
+
+
+def test_a_ping_is_answered_with_its_context():
+    decoder = zmtp.ZmtpDecoder()
+    assert list(decoder.feed(WELCOME + b"\4\x0a\4PING\0\x0aabc" + wire(b"1"))) == [[b"1"]]
+    assert decoder.answers == [b"\4\x08\4PONGabc"]
+
+
+async def test_the_kernel_gets_all_that_waited_once_though_it_closes_and_is_asked_less_often(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(keeper_channels, "LAST_RETRY", 0.04)
+    connection = {"ip": f"{tmp_path}/ipc", **{f"{n}_port": 1 for n in ("shell", "control")}}
+    connection |= {"stdin_port": 1, "iopub_port": 2}
+    answers = [b"something else" * 9] * 2 + [WELCOME]
+    problems, times = [], []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: problems.append(context["exception"]))
+    read: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def accept(reader, writer):
+        times.append(loop.time())
+        writer.write(answers.pop(0) if answers else WELCOME)
+        if len(times) < 3:
             await reader.read()
-        await eventually(lambda: not port._all, 30)
+        elif len(times) == 3:  # it ends in the middle of the second message
+            head = len(zmtp.greeting("SUB") + wire(b"\1"))
+            await reader.readexactly(head + len(wire(b"first")) + 100)
+        else:
+            await reader.readexactly(len(zmtp.greeting("SUB") + wire(b"\1")))
+            await read.put(await reader.readexactly(len(wire(LARGE) + wire(b"last"))))
         writer.close()
-        await port.close()
+
+    server = await asyncio.start_unix_server(accept, f"{tmp_path}/ipc-2")
+    async with asyncio.timeout(30):
+        channels = KernelChannels(connection, lambda *_: None)
+        for message in (b"first", LARGE, b"last"):
+            channels.send(IOPUB, [message])
+        assert await read.get() == wire(LARGE) + wire(b"last")
+        channels.close()
+    assert [type(problem) for problem in problems] == [zmtp.ZmtpError]
+    assert times[2] - times[1] >= 0.02 - 0.002
+    server.close()

@@ -95,7 +95,11 @@ class HostJobs:
 
     async def _launch(self, folder: str, spec: Dict[str, Any]) -> None:
         with open(os.path.join(folder, "keeper.log"), "wb") as log:
-            connection = self._starter.start(JOB, log.fileno())
+            try:
+                connection = self._starter.start(JOB, log.fileno())
+            except OSError as error:
+                shutil.rmtree(folder, ignore_errors=True)
+                raise StartError("its keeper could not be started: %s" % error) from error
         reader, writer = await asyncio.open_unix_connection(sock=connection)
         pid = 0
         try:

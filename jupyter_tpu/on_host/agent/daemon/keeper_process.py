@@ -13,6 +13,8 @@ from .keeper_starter import KERNEL, KeeperStarter
 
 #: Seconds in which it says that it is there.
 BEGIN_SECONDS = 30.0
+#: Keepers that are started one after the other if each ends before that.
+ATTEMPTS = 2
 
 
 class KeeperProcess:
@@ -29,16 +31,17 @@ class KeeperProcess:
     @classmethod
     async def start(cls, starter: KeeperStarter) -> "KeeperProcess":
         """Raises OSError, or TimeoutError of asyncio, if there is none."""
-        reader, writer = await asyncio.open_unix_connection(sock=starter.start(KERNEL))
-        line = b""
-        try:
-            line = await with_timeout(reader.readline(), BEGIN_SECONDS)
-        finally:
-            if not line:
-                writer.close()
-        if not line:
-            raise OSError("a keeper ended as it began")
-        return cls(int(line), reader, writer)
+        for _ in range(ATTEMPTS):
+            reader, writer = await asyncio.open_unix_connection(sock=starter.start(KERNEL))
+            line = b""
+            try:
+                line = await with_timeout(reader.readline(), BEGIN_SECONDS)
+            finally:
+                if not line:
+                    writer.close()
+            if line:
+                return cls(int(line), reader, writer)
+        raise OSError("it ended as it began")
 
     @property
     def ended(self) -> bool:

@@ -118,7 +118,11 @@ def fork_keepers() -> None:
             os._exit(0)
         kernels |= kind == KERNEL
         files = memoryview(ancillary[0][2]).cast("i").tolist()
-        if os.fork() == 0:
+        try:
+            pid = os.fork()
+        except OSError:  # too many processes, or no memory: who asked sees the connection end
+            pid = -1
+        if pid == 0:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             os.setsid()
             for number, file in enumerate((files[0], *files)):
@@ -137,14 +141,19 @@ def fork_keepers() -> None:
 
 def _keep_job() -> None:
     """The keeper of a job; it begins with its process id."""
+    code = 1
     try:
         umask.make_private()
+        os.chdir("/")
+        with contextlib.suppress(OSError, IndexError, ValueError):
+            rename_process(b"forker\0", b"keeper\0")
         os.write(1, b"%d\n" % os.getpid())
-        run_job_keeper()
+        code = run_job_keeper()
     except BaseException:  # to its log
         traceback.print_exc()
+        sys.stderr.flush()
     finally:
-        os._exit(0)
+        os._exit(code)
 
 
 def _executed() -> Tuple[socket.socket, int]:

@@ -168,6 +168,8 @@ class Keepers:
             keeper = await KeeperProcess.start(self._starter)
         except asyncio.TimeoutError:
             raise StartError("its keeper did not begin") from None
+        except OSError as error:
+            raise StartError("its keeper could not be started: %s" % error) from error
         return await self._begin(private_folder(folder), keeper, spec)
 
     async def _begin(

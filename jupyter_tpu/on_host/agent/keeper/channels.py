@@ -6,7 +6,8 @@ import asyncio
 import errno
 import functools
 import socket
-from typing import Any, Callable, Dict, List, Optional
+from collections import deque
+from typing import Any, Callable, Deque, Dict, List, Optional
 
 from ..protocol import zmtp
 from ..protocol.events import CONTROL, IOPUB, SHELL, STDIN
@@ -20,6 +21,7 @@ FIRST_RETRY, LAST_RETRY = 0.01, 1.0
 #: Attempts after which the time between them grows.
 EARLY_ATTEMPTS = 3000
 
+_NOTHING = memoryview(b"")
 #: Called with a channel, the parts of a message before its large last one, and the size of that.
 #: Returns what takes it piece by piece (see `zmtp.PartWriter`), or None.
 TakeLarge = Callable[[int, List[bytes], int], Optional[Any]]
@@ -54,7 +56,7 @@ class KernelChannels:
             self._connections[channel] = _Connection(
                 path,
                 zmtp.greeting(kind, b"keeper" if kind == "DEALER" else b""),
-                [b"\1"] if kind == "SUB" else [],  # subscribes to everything
+                b"".join(zmtp.encode([b"\1"])) if kind == "SUB" else b"",  # subscribes to all
                 buffer,
                 functools.partial(on_message, channel),
                 functools.partial(take_large, channel),
@@ -81,7 +83,7 @@ class _Connection:
         self,
         path: str,
         greeting: bytes,
-        first: List[bytes],
+        first: bytes,
         buffer: memoryview,
         on_message: Callable[[List[bytes]], None],
         take_large: Callable[[List[bytes], int], Optional[Any]],
@@ -96,9 +98,12 @@ class _Connection:
         self._socket: Optional[socket.socket] = None
         self._decoder = zmtp.ZmtpDecoder(take_large)
         self._ready = False  # the peer takes messages
-        self._unsent = bytearray()
-        self._waiting = bytearray()  # until it is ready
+        self._waiting: Deque[bytes] = deque()  # messages of which the peer has nothing
+        self._begun = b""  # the message that is being sent
+        self._unsent = _NOTHING  # of it, or of what introduces this end
         self._attempts = 0
+        self._delay = FIRST_RETRY  # seconds until the next attempt if this connection is lost
+        self._reported = False  # that the peer speaks something else
         self._retry: Optional[asyncio.TimerHandle] = None
         self._closed = False
         self._connect()
@@ -117,16 +122,13 @@ class _Connection:
             return
         self._socket = connection
         self._decoder = zmtp.ZmtpDecoder(self._take_large)
-        self._unsent[:] = self._greeting
+        self._unsent = memoryview(self._greeting)
         self._loop.add_reader(connection, self._read)
         self._flush()
 
     def send(self, parts: List[bytes]) -> None:
-        blocked = bool(self._unsent)
-        buffer = self._unsent if self._ready else self._waiting
-        for chunk in zmtp.encode(parts):
-            buffer += chunk
-        if self._ready and not blocked:
+        self._waiting.append(b"".join(zmtp.encode(parts)))
+        if self._ready and not self._unsent:
             self._flush()
 
     def _flush(self) -> None:
@@ -134,8 +136,14 @@ class _Connection:
         if connection is None:
             return
         try:
-            while self._unsent:
-                del self._unsent[: connection.send(memoryview(self._unsent)[:READ_BYTES])]
+            while True:
+                while self._unsent:
+                    self._unsent = self._unsent[connection.send(self._unsent[:READ_BYTES]) :]
+                self._begun, self._unsent = b"", _NOTHING
+                if not self._ready or not self._waiting:
+                    break
+                self._begun = self._waiting.popleft()
+                self._unsent = memoryview(self._begun)
         except BlockingIOError:
             self._loop.add_writer(connection, self._flush)
             return
@@ -160,20 +168,37 @@ class _Connection:
             try:
                 for parts in self._decoder.feed(self._buffer[:size]):
                     self._deliver(parts)
-            except zmtp.ZmtpError:
+            except Exception as error:  # of the peer; or there is no memory, or no place on a disk
+                self._report(error)
                 self._lost()
                 return
             if not self._ready and self._decoder.peer is not None:
                 self._become_ready()
+            if self._decoder.answers:
+                self._answer()
 
     def _become_ready(self) -> None:
         """ZeroMQ takes no message before it has introduced itself."""
         self._ready = True
-        if self._first:
-            self.send(self._first)
-        self._unsent += self._waiting
-        self._waiting.clear()
+        self._delay = FIRST_RETRY
+        self._unsent = memoryview(bytes(self._unsent) + self._first)
         self._flush()
+
+    def _answer(self) -> None:
+        """Says that this end lives; not to a peer that does not even read its messages."""
+        if not self._unsent and self._ready:
+            self._waiting.extendleft(reversed(self._decoder.answers))
+            self._flush()
+        self._decoder.answers.clear()
+
+    def _report(self, error: Exception) -> None:
+        """Into the keeper's log; once if the peer speaks something else, however often it does."""
+        if isinstance(error, zmtp.ZmtpError):
+            if self._reported:
+                return
+            self._reported = True
+        context = {"message": "the kernel's socket %s" % self._path, "exception": error}
+        self._loop.call_exception_handler(context)
 
     def _deliver(self, parts: List[bytes]) -> None:
         try:
@@ -182,10 +207,13 @@ class _Connection:
             self._loop.call_exception_handler({"message": "a kernel's message", "exception": error})
 
     def _lost(self) -> None:
-        """The connection has ended. What the kernel had of a message is lost, as with ZeroMQ."""
+        """The connection has ended. What the kernel had sent of a message is lost, as with ZeroMQ;
+        of ours, the kernel gets those again that it did not have whole.
+        """
         self._disconnect()
         if not self._closed:
-            self._retry = self._loop.call_later(FIRST_RETRY, self._connect)
+            self._retry = self._loop.call_later(self._delay, self._connect)
+            self._delay = min(2 * self._delay, LAST_RETRY)
 
     def _disconnect(self) -> None:
         connection, self._socket, self._ready = self._socket, None, False
@@ -193,7 +221,13 @@ class _Connection:
             self._loop.remove_reader(connection)
             self._loop.remove_writer(connection)
             connection.close()
-        self._decoder.abort()
+        if self._begun:
+            self._waiting.appendleft(self._begun)
+        self._begun, self._unsent = b"", _NOTHING
+        try:
+            self._decoder.abort()
+        except Exception as error:
+            self._report(error)
 
     def drain(self) -> None:
         self._closed = True

@@ -17,7 +17,7 @@ import os
 import shutil
 import signal
 import time
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Union
 
 from ..protocol import messages, zmtp
 from ..protocol.coalescing import Coalescer
@@ -37,7 +37,8 @@ from ..protocol.events import (
     NoticeReceived,
 )
 from ..protocol.eviction import Evictor
-from ..protocol.journal import Journal, LargeMessage
+from ..protocol.frames import MAX_MESSAGE
+from ..protocol.journal import DroppedMessage, Journal, LargeMessage
 from ..protocol.json_file import read_json
 from ..protocol.keeper_requests import (
     KEEPER_REQUESTS,
@@ -77,7 +78,10 @@ class _LargeOutput:
     """Takes a large message of the kernel piece by piece; see `zmtp.PartWriter`."""
 
     def __init__(
-        self, message: LargeMessage, wake: Callable[[], None], ended: Callable[[], None]
+        self,
+        message: Union[LargeMessage, DroppedMessage],
+        wake: Callable[[], None],
+        ended: Callable[[], None],
     ) -> None:
         self._message = message
         self._wake = wake
@@ -229,6 +233,7 @@ class Keeper:
 
     def _take_large(self, channel: int, parts: List[bytes], size: int) -> "Optional[_LargeOutput]":
         """Large output goes into the journal, and to the client, while the kernel still sends it.
+        A message above the size limit becomes a gap there, whatever it is.
 
         parts: before the last one, of *size* bytes. None: it is handled as other messages are.
         """
@@ -239,16 +244,22 @@ class Keeper:
             return None
         header, parent = parts[at + messages.HEADER], parts[at + messages.PARENT]
         own = self._startup.is_answer(parent) or self._checkpoint.is_answer(parent)
-        if own or channel != IOPUB or not any(kind in header for kind in LARGE_OUTPUT):
+        output = channel == IOPUB and any(kind in header for kind in LARGE_OUTPUT)
+        if own or not (output or size > MAX_MESSAGE):
             return None
+        if not output:
+            self._requests.note_message(channel, parts, at)
+        self.last_activity = messages.now()
         priority = self._limit.priority(channel, parts)
         message = self._journal.begin(channel, parts[:-1], size, priority=priority)
-        if message is None:
-            return None
-        self.last_activity = messages.now()
         self._arriving += 1
-        self._check_limit()
-        return _LargeOutput(message, self._server.wake, self._large_ended)
+        writer = _LargeOutput(message, self._server.wake, self._large_ended)
+        try:
+            self._check_limit()
+        except BaseException:
+            writer.abort()  # else the messages after it would wait for it
+            raise
+        return writer
 
     def _large_ended(self) -> None:
         self._arriving -= 1

@@ -86,7 +86,7 @@ def run_keeper() -> int:
     asyncio = light_asyncio()
     from .keeper import Keeper
 
-    if missing := _missing_package(spec["python"]):
+    if missing := _missing_package(spec["python"], spec["env"]):
         report_start({"problem": "the environment lacks a package that kernels need: %s" % missing})
         process.signal(signal.SIGKILL)
         return 1
@@ -120,8 +120,10 @@ def run_keeper() -> int:
     os._exit(0)
 
 
-def _missing_package(python: str) -> str:
+def _missing_package(python: str, variables: Dict[str, str]) -> str:
     """What Python says of a package that is not there; "" if kernels can start.
+
+    variables: the kernel's own.
 
     It is only asked where the package is not in its usual place: that takes long.
     """
@@ -130,8 +132,8 @@ def _missing_package(python: str) -> str:
         return ""
     script = "import " + ", ".join(NEEDED)
     asked = subprocess.run(
-        [python, "-c", script], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE, encoding="utf-8", errors="replace",
+        [python, "-c", script], env={**os.environ, **variables}, stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, encoding="utf-8", errors="replace",
     )  # fmt: skip
     last = (asked.stderr.strip().splitlines() or ["exit code %d" % asked.returncode])[-1]
     return last if asked.returncode else ""

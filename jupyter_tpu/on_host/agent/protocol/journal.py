@@ -152,6 +152,24 @@ class LargeMessage:
         self._lane.abort(self._entry)
 
 
+class DroppedMessage:
+    """As `LargeMessage` for one above the size limit: it becomes a gap once all of it has come."""
+
+    def __init__(self, lane: OutgoingLane, size: int) -> None:
+        self._lane = lane
+        self._size = size
+
+    def write(self, piece: Union[bytes, memoryview]) -> None:
+        """The next bytes of its last part."""
+
+    def finish(self) -> None:
+        """All of it has come."""
+        self._lane.store.append_gap(1, self._size)
+
+    def abort(self) -> None:
+        """The rest of it does not come."""
+
+
 class Journal:
     """One end of the conversation.
 
@@ -289,18 +307,24 @@ class Journal:
 
     def begin(
         self, channel: int, parts: Sequence[bytes], size: int, *, priority: int = 0
-    ) -> Optional["LargeMessage"]:
+    ) -> Union[LargeMessage, DroppedMessage]:
         """As :meth:`send` for a message whose last part, of *size* bytes, comes piece by piece.
 
-        What has come is sent. Messages that are sent meanwhile come after it. None if the message
-        is too large.
+        What has come is sent. Messages that are sent meanwhile come after it.
         """
         lane = self._out[NORMAL]
+        length = sum(map(len, parts)) + size
+        if length > self._max_message:
+            return DroppedMessage(lane, length)
         head = frames.encode_sizes([*map(len, parts), size]) + b"".join(parts)
         if len(head) + size > self._max_message:
-            return None
+            return DroppedMessage(lane, len(head) + size)
         entry = lane.begin(channel, 0, len(head) + size)
-        lane.store.extend(entry, head)
+        try:
+            lane.store.extend(entry, head)
+        except BaseException:
+            lane.abort(entry)  # else those after it would wait for it
+            raise
         return LargeMessage(lane, entry, priority)
 
     def evict(self, evict: Evict, size: int) -> int:
