@@ -38,7 +38,7 @@ _TAG_BYTES = 16
 _BLOCK_BYTES, _LEAST_PADDING = 16, 4
 #: Bytes that are read, and of data that are sent, at a time.
 _READ_BYTES = _SENT_BYTES = 256 << 10
-#: Of a packet that is not whole yet; a longer one is asyncssh's.
+#: Bytes of a packet that is not whole yet; a longer one is asyncssh's.
 _MOST_WAITING = 40 << 10
 #: Seconds in which the timer for silence is not set anew.
 _RESET_SECONDS = 0.1
@@ -114,7 +114,7 @@ class _Room:
         self.received = self.opened = self.packet = self.sealed = memoryview(b"")
 
 
-#: Of each loop: for connections without and with a socket.
+#: The two of each loop: for connections without and with a socket.
 _rooms: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[_Room, _Room]] = WeakKeyDictionary()
 
 

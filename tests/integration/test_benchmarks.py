@@ -19,6 +19,7 @@ SMALLEST = {
     "jaxkit": "--rounds 2",
     "journal": "--rounds 1 --messages 100",
     "kernel": "--rounds 1 --no-outages",
+    "memory": "--tpus 1 --hosts 1",
     "panel": "--events 2",
     "planner": "--only 16B:v5e",
     "pod_kernel": "--rounds 1 --no-peers",
