@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from jupyter_tpu.errors import Reason, TPUError
 from jupyter_tpu.fleet.core.records import JobRecord
@@ -104,6 +105,16 @@ def test_the_exit_code_is_that_of_the_first_host_that_failed():
     assert (view(job).exit_code, view(job).state) == (7, "failed")
     assert view(record(ended(0, 0), ended(1, 0))).exit_code == 0
     assert view(record(ended(0, 3), running(1))).exit_code is None
+
+
+def test_an_exit_is_before_the_exception_that_its_closed_connections_caused():
+    """A process's connections close some milliseconds before anybody can see that it has ended."""
+    killed = ended(0, -15, "2026-01-01T00:01:03Z")
+    caused = structs.replace(killed, host=1, leaving_since="2026-01-01T00:01:00.500Z")
+    exited = ended(2, 5, "2026-01-01T00:01:00.512Z")
+    assert view(record(killed, caused, exited)).exit_code == 5
+    later = structs.replace(exited, ended="2026-01-01T00:01:01Z")
+    assert view(record(killed, caused, later)).exit_code == -15
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ what another one has noted.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from msgspec import structs
@@ -26,6 +27,9 @@ KEPT_ATTEMPTS = 20
 TAIL_LINES, TAIL_CHARACTERS = 5, 300
 #: Characters of what is said of a server.
 SERVING_CHARACTERS = 1000
+#: So many seconds after its connections have closed a host may note that a program has ended. Until
+#: then a program on another host can fail for want of them, and note an earlier time.
+NOTED_LATE = 0.2
 #: States that a host has reported for good: an older report changes nothing any more.
 _REPORTED_ENDS = ("ended", "lost")
 
@@ -217,7 +221,16 @@ def _exit_code(hosts: Sequence[HostJob]) -> int | None:
 def _failed(hosts: Iterable[HostJob]) -> list[HostJob]:
     """Those on which it has ended badly, or its program has, the first of them first."""
     failed = [host for host in hosts if host.leaving_since or _is_failure(host)]
-    return sorted(failed, key=lambda host: (host.leaving_since or host.ended, host.host))
+    return sorted(failed, key=lambda host: (_failed_at(host), host.host))
+
+
+def _failed_at(host: HostJob) -> float:
+    try:
+        at = datetime.fromisoformat(host.leaving_since or host.ended).timestamp()
+    except (ValueError, OverflowError):  # not known, as of one that is lost
+        return 0.0
+    # The time of an exception is the program's own, that of an exit the keeper's.
+    return at if host.leaving_since else at - NOTED_LATE
 
 
 def _is_failure(host: HostJob) -> bool:
