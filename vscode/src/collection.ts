@@ -4,7 +4,7 @@ import type { Jupyter, JupyterServer } from '@vscode/jupyter-extension';
 import * as vscode from 'vscode';
 
 import { trans } from '../../labextension/src/language/translation';
-import { explanation } from './explanation';
+import { explanation, portTaken } from './explanation';
 import { isOwn } from './portOwner';
 import { Session } from './session';
 
@@ -93,6 +93,9 @@ export class Collection implements vscode.Disposable {
       throw new Error(explanation(this._session));
     }
     const { token, url } = connection.client.server;
+    if (!isOwn(connection.client.server)) {
+      throw new Error(portTaken(url));
+    }
     return {
       ...server,
       label: trans.__('Jupyter server at %1', new URL(url).host),

@@ -38,6 +38,14 @@ export function explanation({ message, python, state }: Session): string {
   }
 }
 
+/** What is said of a server at whose address another user listens; see `portOwner`. */
+export function portTaken(url: string): string {
+  return trans.__(
+    'Another user’s program listens at %1 now, where your Jupyter server was. Nothing is sent to it.',
+    new URL(url).host
+  );
+}
+
 /**
  * Why this window can't open one on a host; "" if it can, with the Remote - SSH extension.
  *

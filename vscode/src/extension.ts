@@ -14,7 +14,7 @@ import * as hosts from './commands/hosts';
 import * as lifecycle from './commands/lifecycle';
 import { runFile, runOnNewTPU } from './commands/runFile';
 import * as servers from './commands/servers';
-import { explanation } from './explanation';
+import { explanation, portTaken } from './explanation';
 import { KnownServer } from './knownServer';
 import { loadLanguage } from './language';
 import { INode, nameOf, remedyNodes, summary } from './nodes';
@@ -69,11 +69,7 @@ export async function activate(
   });
   show();
   session.portTaken.connect((_, { url }) => {
-    const text = trans.__(
-      'Another user’s program listens at %1 now, where your Jupyter server was. Nothing is sent to it.',
-      new URL(url).host
-    );
-    void vscode.window.showWarningMessage(text);
+    void vscode.window.showWarningMessage(portTaken(url));
   });
 
   const run: { [name: string]: (node?: INode) => unknown } = {

@@ -300,6 +300,8 @@ export class NotebookKernel implements vscode.Disposable {
     const client = session.connection?.client;
     if (client) {
       void reportLost(client, store, this.notebook);
+    } else {
+      store.setKernel(this.notebook.uri, null);
     }
     this._endAll();
     this._socket?.dispose();
