@@ -111,9 +111,9 @@ def user() -> Iterator[User]:
 @contextlib.contextmanager
 def job(user: User, argv: list[str], may_kill: bool = True) -> Iterator[subprocess.Popen[bytes]]:
     """The keeper of a job of this user, until it has ended."""
-    words = PYTHON, "-c", "import sys; from jupyter_tpu.on_host.agent.__main__ import main; main()"
+    program = "from jupyter_tpu.on_host.agent.keeper.job_keeper import run_job_keeper as run; run()"
     keeper = subprocess.Popen(
-        user.command(*words, "job", may_kill=may_kill),
+        user.command(PYTHON, "-c", program, may_kill=may_kill),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )

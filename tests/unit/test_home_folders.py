@@ -300,7 +300,7 @@ def test_a_change_of_a_name_a_time_or_a_mode_is_seen(tmp_path: Path) -> None:
 def test_a_program_that_stands_still_is_ended_and_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A bucket that never answers must not keep the host from saving for ever."""
+    """A bucket that never answers must not end all saves of the host."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(homes, "STALLED_SECONDS", 0.3)
     python, pid = tmp_path / "python", tmp_path / "pid"

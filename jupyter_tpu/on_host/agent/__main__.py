@@ -1,4 +1,4 @@
-"""What Python runs in the agent's folder: ``up``, ``daemon``, ``job``, ``guard``, ``conductor``,
+"""What Python runs in the agent's folder: ``up``, ``daemon``, ``guard``, ``conductor``,
 ``pod-member``, ``sessions`` or ``home``.
 """
 
@@ -18,10 +18,6 @@ def main() -> int:
         return 3
     umask.make_private()
     role = sys.argv[1] if len(sys.argv) > 1 else ""
-    if role == "job":
-        from .keeper.job_keeper import run_job_keeper
-
-        return run_job_keeper()
     if role == "conductor":
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # an early interrupt must not end it
         light_asyncio()
@@ -54,7 +50,7 @@ def main() -> int:
 
         return run_guard_process()
     print(
-        "usage: python AGENT_FOLDER up|daemon|job|guard|conductor|pod-member|sessions|home",
+        "usage: python AGENT_FOLDER up|daemon|guard|conductor|pod-member|sessions|home",
         file=sys.stderr,
     )
     return 2

@@ -13,7 +13,6 @@ import fcntl
 import json
 import os
 import shutil
-import signal
 from typing import Any, AsyncIterator, Dict, List, Optional
 
 from ..keeper.job_keeper import LONGEST_QUERY
@@ -29,6 +28,7 @@ from ..protocol.records import JobReport
 from ..protocol.timeouts import with_timeout
 from .handlers import OperationError, handles
 from .job_looks import look_into
+from .keeper_process import KeeperProcess
 from .keeper_starter import JOB, KeeperStarter
 from .keepers import (
     ANSWER_SECONDS,
@@ -94,33 +94,24 @@ class HostJobs:
         return started
 
     async def _launch(self, folder: str, spec: Dict[str, Any]) -> None:
+        keeper, problem = None, "its keeper ended without a message"
         with open(os.path.join(folder, "keeper.log"), "wb") as log:
             try:
-                connection = self._starter.start(JOB, log.fileno())
+                keeper = await KeeperProcess.start(self._starter, JOB, log.fileno())
             except OSError as error:
-                shutil.rmtree(folder, ignore_errors=True)
-                raise StartError("its keeper could not be started: %s" % error) from error
-        reader, writer = await asyncio.open_unix_connection(sock=connection)
-        pid = 0
-        try:
-            with contextlib.suppress(OSError, ValueError, asyncio.TimeoutError):
-                pid = int(await with_timeout(reader.readline(), START_SECONDS))
-                # Here, because the list of processes must not show the variables.
-                writer.write(json.dumps(spec).encode() + b"\n")
-                if await with_timeout(reader.readline(), START_SECONDS):
-                    return
-        finally:
-            writer.close()
-        if pid:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+                problem = "its keeper could not be started: %s" % error
+        if keeper is not None:
+            # Not as arguments, because the list of processes must not show the variables.
+            if await keeper.ask(spec, START_SECONDS):
+                return keeper.close()
+            keeper.kill()
         kill_leftovers(folder)
-        problem = last_line(os.path.join(folder, "keeper.log"))
+        problem = last_line(os.path.join(folder, "keeper.log")) or problem
         try:
             require_free_disk(folder)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        raise StartError(problem or "its keeper ended without a message")
+        raise StartError(problem)
 
     async def all(self) -> List[JobReport]:
         """The status of each job."""

@@ -1,4 +1,4 @@
-"""The keeper of a kernel, as the daemon that had it started sees it."""
+"""The keeper of a kernel or a job, as the daemon that had it started sees it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Dict
 
 from ..protocol.processes import signal_process, start_time
 from ..protocol.timeouts import with_timeout
-from .keeper_starter import KERNEL, KeeperStarter
+from .keeper_starter import KeeperStarter
 
 #: Seconds in which it says that it is there.
 BEGIN_SECONDS = 30.0
@@ -29,13 +29,16 @@ class KeeperProcess:
         self._writer = writer
 
     @classmethod
-    async def start(cls, starter: KeeperStarter) -> "KeeperProcess":
-        """Raises OSError, or TimeoutError of asyncio, if there is none."""
+    async def start(cls, starter: KeeperStarter, kind: bytes, *files: int) -> "KeeperProcess":
+        """A new one; see `KeeperStarter.start`. Raises OSError if there is none."""
         for _ in range(ATTEMPTS):
-            reader, writer = await asyncio.open_unix_connection(sock=starter.start(KERNEL))
+            connection = starter.start(kind, *files)
+            reader, writer = await asyncio.open_unix_connection(sock=connection)
             line = b""
             try:
                 line = await with_timeout(reader.readline(), BEGIN_SECONDS)
+            except asyncio.TimeoutError:
+                raise OSError("it said nothing for %d s" % BEGIN_SECONDS) from None
             finally:
                 if not line:
                     writer.close()
@@ -57,12 +60,24 @@ class KeeperProcess:
         answer: Dict[str, Any] = json.loads(line) if line else {}
         return answer
 
+    async def ask(self, fields: Dict[str, Any], seconds: float) -> Dict[str, Any]:
+        """What it says to a line; {} if it says nothing within so many seconds."""
+        try:
+            self.tell(fields)
+            return await with_timeout(self.hear(), seconds)
+        except (OSError, ValueError, asyncio.TimeoutError):
+            return {}
+
     async def wait(self) -> None:
         """Returns when it has ended."""
         while await self._reader.read(1024):
             pass
-        self._writer.close()
+        self.close()
 
     def kill(self) -> None:
         signal_process(self.pid, self._started, signal.SIGKILL)
+        self.close()
+
+    def close(self) -> None:
+        """Ends the line. The keeper goes on."""
         self._writer.close()

@@ -18,7 +18,7 @@ import socket
 import subprocess
 import sys
 import traceback
-from typing import Optional, Tuple
+from typing import Callable, Optional, Tuple
 
 from ..keeper import run_keeper, start
 from ..keeper.job_keeper import run_job_keeper
@@ -131,25 +131,29 @@ def fork_keepers() -> None:
                 os.close(file)
             if kind == RUN:
                 run_keeper.main()
-            elif kind == JOB:
-                _keep_job()
-            else:
-                start.main()
+            _keep(run_job_keeper if kind == JOB else start.run_keeper)
         for file in files:
             os.close(file)
 
 
-def _keep_job() -> None:
-    """The keeper of a job; it begins with its process id."""
+def _keep(run: Callable[[], int]) -> None:
+    """A keeper of a job or a kernel; never returns.
+
+    Its standard input and output are a line to the daemon. That stays open as long as this process
+    lives. The first thing on it is the process id.
+    """
     code = 1
     try:
         umask.make_private()
         os.chdir("/")
         with contextlib.suppress(OSError, IndexError, ValueError):
             rename_process(b"forker\0", b"keeper\0")
-        os.write(1, b"%d\n" % os.getpid())
-        code = run_job_keeper()
+        os.dup(0)
+        sys.stdin, sys.stdout = os.fdopen(0), os.fdopen(1, "w")
+        print(os.getpid(), flush=True)
+        code = run()
     except BaseException:  # to its log
+        sys.stderr = os.fdopen(2, "w")
         traceback.print_exc()
         sys.stderr.flush()
     finally:

@@ -29,7 +29,7 @@ from ..protocol.records import KernelReport
 from ..protocol.requests import KernelFate
 from ..protocol.timeouts import cancel_all, with_timeout
 from .keeper_process import KeeperProcess
-from .keeper_starter import KeeperStarter
+from .keeper_starter import KERNEL, KeeperStarter
 from .single_process import last_line
 from .warm_kernels import WarmKernels
 
@@ -165,9 +165,7 @@ class Keepers:
             with contextlib.suppress(StartError):  # then start a cold one
                 return await self._begin(private_folder(folder), warm, spec)
         try:
-            keeper = await KeeperProcess.start(self._starter)
-        except asyncio.TimeoutError:
-            raise StartError("its keeper did not begin") from None
+            keeper = await KeeperProcess.start(self._starter, KERNEL)
         except OSError as error:
             raise StartError("its keeper could not be started: %s" % error) from error
         return await self._begin(private_folder(folder), keeper, spec)
@@ -177,10 +175,13 @@ class Keepers:
     ) -> Dict[str, Any]:
         """Sends a keeper its spec, and returns its answer."""
         self._children[folder] = keeper
-        answer = await _first_answer(keeper, {**spec, "folder": folder})
-        task = asyncio.ensure_future(self._wait_for(folder, keeper))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        try:
+            # Not as arguments, because the list of processes must not show the key.
+            answer = await keeper.ask({**spec, "folder": folder}, START_SECONDS)
+        finally:
+            task = asyncio.ensure_future(self._wait_for(folder, keeper))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
         if "pid" in answer:
             if any(self._announced.values()):
                 await self._tell_announced(folder)
@@ -293,16 +294,6 @@ class Keepers:
     def socket_path(self, kernel_id: str) -> str:
         """The path of the socket of a kernel's keeper."""
         return keeper_socket(self.run, kernel_id)
-
-
-async def _first_answer(keeper: KeeperProcess, spec: Dict[str, Any]) -> Dict[str, Any]:
-    """What a new keeper prints when it listens, or when it can't."""
-    try:
-        # Not as arguments, because the list of processes must not show the key.
-        keeper.tell(spec)
-        return await with_timeout(keeper.hear(), START_SECONDS)
-    except (OSError, asyncio.TimeoutError):
-        return {}
 
 
 async def _answer(

@@ -20,7 +20,7 @@ from ..protocol.processes import signal_process, start_time
 from ..protocol.records import WarmKernelReport
 from ..protocol.timeouts import cancel_all, is_set_within
 from .keeper_process import KeeperProcess
-from .keeper_starter import KeeperStarter
+from .keeper_starter import KERNEL, KeeperStarter
 
 #: Seconds between two checks, and after a start before the next warm kernel may replace it: the
 #: started kernel's first cell comes first.
@@ -65,7 +65,7 @@ class WarmKernelProcess:
             member = {"python": python, "env": self.request["env"], "cwd": "/", "mirrored": False}
             spec["pod"] = {**self.request["pod"], "member": member}
         try:
-            self.keeper = await KeeperProcess.start(starter)
+            self.keeper = await KeeperProcess.start(starter, KERNEL)
             self.keeper.tell({**spec, "cwd": "/"})
             started = await self.keeper.hear()
             self.pid = int(started.get("pid", 0))
@@ -75,7 +75,7 @@ class WarmKernelProcess:
             self.problem = ready["problem"] or (
                 "importing these modules uses the chips" if _holds_chip(self.pid) else ""
             )
-        except (OSError, ValueError, KeyError, asyncio.TimeoutError) as error:
+        except (OSError, ValueError, KeyError) as error:
             self.problem = "it could not be started: %r" % error
         self.state = "failed" if self.problem else "ready"
         if self.problem:

@@ -142,8 +142,8 @@ class _Upload:
                 entries[path] = [stat.S_IMODE(info.st_mode), *known[1:]]
             else:
                 unread[path] = info
-        total = self._total = sum(info.st_size for info in unread.values())
-        self._progress(0, total)
+        self._total = sum(info.st_size for info in unread.values())
+        self._progress(0, self._total)
         for path, info in unread.items():
             why = ""
             try:
@@ -162,7 +162,7 @@ class _Upload:
                 if why == _CHANGING and known is not None and self._has(known):
                     entries[path] = known  # as it was
             self._done += info.st_size
-            self._progress(self._done, total)
+            self._progress(self._done, self._total)
         self._wait(0)
         return entries
 

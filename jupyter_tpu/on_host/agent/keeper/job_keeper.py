@@ -258,11 +258,12 @@ class JobKeeper(CommandKeeper):
 
     def _end(self) -> None:
         """Ends what the command left running, and takes the last lines."""
+        ended = now()  # before that, which takes time: who has failed first is told by it
         self._collect()
         lines = [line for _, line in self._log.tail]
         left = _LEFT if self._state["leaving_since"] else ""
         cause = " ".join(filter(None, [self._state["cause"], left, explain_jax(lines)]))
-        self._state.update(state=ENDED, ended=now(), paused="", silent_since="", cause=cause,
+        self._state.update(state=ENDED, ended=ended, paused="", silent_since="", cause=cause,
                            tail=self._tail(),
                            version=self._state["version"] + 1)  # fmt: skip
 

@@ -4,7 +4,6 @@ process that it is a copy of has not.
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import glob
 import json
@@ -12,14 +11,11 @@ import os
 import signal
 import subprocess
 import sys
-import traceback
 from typing import Any, Dict
 
-from ..protocol import umask
 from ..protocol.light_asyncio import light_asyncio
 from ..protocol.paths import chip_book
 from ..protocol.process_env import process_environment
-from ..protocol.processes import rename_process
 from .booking import Booking, ChipsBooked
 from .kernel_process import KernelProcess
 from .start_report import report_start
@@ -35,30 +31,6 @@ def load() -> None:
 
     gc.collect()
     gc.freeze()
-
-
-def main() -> None:
-    """Runs in a copy of the process that starts keepers; never returns.
-
-    Its standard input and output are a line to the daemon. That stays open as long as this process
-    lives. The first thing on it is the process id.
-    """
-    code = 1
-    try:
-        umask.make_private()
-        os.chdir("/")
-        with contextlib.suppress(OSError, IndexError, ValueError):
-            rename_process(b"forker\0", b"keeper\0")
-        os.dup(0)
-        sys.stdin, sys.stdout = os.fdopen(0), os.fdopen(1, "w")
-        print(os.getpid(), flush=True)
-        code = run_keeper()
-    except BaseException:
-        sys.stderr = os.fdopen(2, "w")
-        traceback.print_exc()
-        sys.stderr.flush()
-    finally:
-        os._exit(code)
 
 
 def run_keeper() -> int:
