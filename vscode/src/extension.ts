@@ -19,6 +19,7 @@ import { KnownServer } from './knownServer';
 import { loadLanguage } from './language';
 import { INode, nameOf, remedyNodes, summary } from './nodes';
 import { Notebooks } from './notebook/notebooks';
+import { Row } from './rows';
 import { IConnection, Session } from './session';
 import { Sources } from './source';
 import { Tree } from './tree';
@@ -121,7 +122,7 @@ export async function activate(
 }
 
 /** The welcome page of the view depends on the state, and its message on what is wrong. */
-function showState(session: Session, view: vscode.TreeView<INode>): void {
+function showState(session: Session, view: vscode.TreeView<Row>): void {
   const { connection, state } = session;
   const problem = connection?.sync.problem;
   void vscode.commands.executeCommand('setContext', 'jupyterTpu.state', state);
@@ -203,7 +204,7 @@ function notifyEnd(operation: IOperation): void {
       .then(answer => {
         if (answer === log) {
           void vscode.commands.executeCommand('jupyterTpu.showLog', {
-            operation: { id }
+            node: { operation: { id } }
           });
         }
       });

@@ -3,8 +3,10 @@
 import * as vscode from 'vscode';
 
 import { Tone } from '../../labextension/src/language/translation';
+import { ITPU } from '../../labextension/src/rest/api';
 import { keyOf } from '../../labextension/src/rest/tpuRef';
 import { INode, remedyNodes, rootNodes } from './nodes';
+import { Row, updated } from './rows';
 import { Session } from './session';
 
 const COLORS: { [tone in Tone]?: string } = {
@@ -17,41 +19,33 @@ const COLORS: { [tone in Tone]?: string } = {
 const OPENED = 'jupyterTpu.opened';
 const MOST_KEPT = 200;
 
-export class Tree implements vscode.TreeDataProvider<INode> {
+export class Tree implements vscode.TreeDataProvider<Row> {
   /** *_kept*: where a window keeps what is open, over a reload. */
   constructor(
     private _session: Session,
     private _kept: vscode.Memento
   ) {
     this._opened = _kept.get<Record<string, boolean>>(OPENED, {});
-    _session.stateChanged.connect(() => this._changed.fire(undefined));
+    _session.stateChanged.connect(() => this._update());
+    this._update();
   }
 
-  get onDidChangeTreeData(): vscode.Event<undefined> {
+  get onDidChangeTreeData(): vscode.Event<Row[] | undefined> {
     return this._changed.event;
   }
 
-  getChildren(node?: INode): INode[] {
-    if (!node) {
-      const connection = this._session.connection;
-      if (!connection) {
-        // Where there are none, the welcome page says what to do.
-        return remedyNodes(this._session.state);
-      }
-      const { resources, sync } = connection;
-      const nodes = rootNodes(
-        resources,
-        sync.problem && 'scope' in sync.problem ? sync.problem : null
-      );
-      return nodes;
+  getChildren(row?: Row): Row[] {
+    if (!row) {
+      return [...this._rows];
     }
-    if (node.tpu && node.host === undefined && node.id === keyOf(node.tpu)) {
-      void this._loadKernels(node);
+    const { host, id, tpu } = row.node;
+    if (tpu && host === undefined && id === keyOf(tpu)) {
+      void this._loadKernels(tpu);
     }
-    return node.children ?? [];
+    return [...row.children];
   }
 
-  getTreeItem(node: INode): vscode.TreeItem {
+  getTreeItem({ node }: Row): vscode.TreeItem {
     const { Collapsed, Expanded, None } = vscode.TreeItemCollapsibleState;
     const isOpen = this._opened[node.id] ?? node.open;
     const item = new vscode.TreeItem(
@@ -81,16 +75,38 @@ export class Tree implements vscode.TreeDataProvider<INode> {
   }
 
   /** The user has opened or closed a node. */
-  async keep({ id }: INode, isOpen: boolean): Promise<void> {
+  async keep({ node: { id } }: Row, isOpen: boolean): Promise<void> {
     this._opened = { ...this._opened, [id]: isOpen };
     const kept = Object.entries(this._opened).slice(-MOST_KEPT);
     await this._kept.update(OPENED, Object.fromEntries(kept));
   }
 
-  /** Once: after that events keep them up to date. */
-  private async _loadKernels({ tpu }: INode): Promise<void> {
+  /** Shows what there is now. */
+  private _update(): void {
+    const { changed, rows } = updated(this._rows, this._nodes());
+    this._rows = rows;
+    if (!changed) {
+      this._changed.fire(undefined);
+    } else if (changed.length) {
+      this._changed.fire([...changed]);
+    }
+  }
+
+  private _nodes(): INode[] {
     const connection = this._session.connection;
-    if (!tpu || !connection || tpu.state !== 'READY') {
+    if (!connection) {
+      // Where there are none, the welcome page says what to do.
+      return remedyNodes(this._session.state);
+    }
+    const { resources, sync } = connection;
+    const { problem } = sync;
+    return rootNodes(resources, problem && 'scope' in problem ? problem : null);
+  }
+
+  /** Once: after that events keep them up to date. */
+  private async _loadKernels(tpu: ITPU): Promise<void> {
+    const connection = this._session.connection;
+    if (!connection || tpu.state !== 'READY') {
       return;
     }
     const key = `${tpu.id} ${tpu.kernels}`;
@@ -101,14 +117,15 @@ export class Tree implements vscode.TreeDataProvider<INode> {
     try {
       const kernels = await connection.client.kernels.list(tpu);
       connection.resources.setKernels(tpu, kernels);
-      this._changed.fire(undefined);
+      this._update();
     } catch {
       this._loaded.delete(keyOf(tpu)); // its host’s node says why it can’t be reached
     }
   }
 
   private _opened: Record<string, boolean>;
-  private _changed = new vscode.EventEmitter<undefined>();
+  private _changed = new vscode.EventEmitter<Row[] | undefined>();
+  private _rows: readonly Row[] = [];
   /** How many kernels a TPU had when they were listed. */
   private _loaded = new Map<string, string>();
 }

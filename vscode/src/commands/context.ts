@@ -19,6 +19,7 @@ import {
 import { explanation } from '../explanation';
 import { CLI, findServer } from '../localServer';
 import { INode } from '../nodes';
+import { Row } from '../rows';
 import { IConnection, Session } from '../session';
 import { Sources } from '../source';
 
@@ -38,9 +39,9 @@ export class Commands {
   ): vscode.Disposable {
     return vscode.commands.registerCommand(
       `jupyterTpu.${name}`,
-      async (node?: INode) => {
+      async (row?: Row) => {
         try {
-          await run(node);
+          await run(row?.node);
         } catch (error) {
           if (!(error instanceof Given)) {
             void vscode.window.showErrorMessage(failureLine(error));
