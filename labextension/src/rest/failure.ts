@@ -87,7 +87,12 @@ export function failureOf(status: number, text: string): Failure {
     // Tornado's own error pages are HTML.
   }
   if (body && body.message && body.reason) {
-    return Failure.of(body as IProblem);
+    const problem = body as IProblem;
+    // Jupyter's own routes have the hint in the message, too, since JupyterLab shows only that.
+    const message = problem.hint
+      ? problem.message.split(` ${problem.hint}`)[0]
+      : problem.message;
+    return Failure.of({ ...problem, message });
   }
   if (status === 404) {
     return new Failure('', 'MISSING');
