@@ -12,7 +12,12 @@ from jupyter_tpu.on_host.agent.daemon import keeper_starter
 from jupyter_tpu.on_host.agent.daemon.jobs import HostJobs
 from jupyter_tpu.on_host.agent.daemon.keeper_process import ATTEMPTS, KeeperProcess
 from jupyter_tpu.on_host.agent.daemon.keeper_starter import KeeperStarter
-from jupyter_tpu.on_host.agent.daemon.keepers import START_SECONDS, Keepers, StartError
+from jupyter_tpu.on_host.agent.daemon.keepers import (
+    NO_PROCESS,
+    START_SECONDS,
+    Keepers,
+    StartError,
+)
 from jupyter_tpu.on_host.agent.keeper import start
 from jupyter_tpu.on_host.agent.protocol.paths import kernel_folder
 
@@ -60,8 +65,9 @@ os.fork = limited
     job.mkdir()
     with pytest.raises(StartError, match="its keeper could not be started"):
         await Keepers(str(tmp_path), starter).start("k", {"python": sys.executable, "env": {}})
-    with pytest.raises(StartError, match="its keeper could not be started"):
+    with pytest.raises(StartError, match="its keeper could not be started") as caught:
         await HostJobs(starter)._launch(str(job), {})
+    assert caught.value.hint == NO_PROCESS
     process = starter._pid
     keeper = await KeeperProcess.start(starter, keeper_starter.KERNEL)
     assert starter._pid == process

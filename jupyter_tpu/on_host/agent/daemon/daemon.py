@@ -262,7 +262,7 @@ class Daemon:
             raise OperationError(
                 "ENVIRONMENT",
                 "The kernel could not be started on the host: %s." % str(error).rstrip("."),
-                "Connect the TPU again to repair its environment.",
+                error.hint or "Connect the TPU again to repair its environment.",
             ) from error
 
     @handles(requests.GetProcessOwnersRequest)

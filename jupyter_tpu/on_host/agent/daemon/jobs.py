@@ -32,6 +32,7 @@ from .keeper_process import KeeperProcess
 from .keeper_starter import JOB, KeeperStarter
 from .keepers import (
     ANSWER_SECONDS,
+    NO_PROCESS,
     START_SECONDS,
     StartError,
     kill_process,
@@ -94,12 +95,12 @@ class HostJobs:
         return started
 
     async def _launch(self, folder: str, spec: Dict[str, Any]) -> None:
-        keeper, problem = None, "its keeper ended without a message"
+        keeper, problem, hint = None, "its keeper ended without a message", ""
         with open(os.path.join(folder, "keeper.log"), "wb") as log:
             try:
                 keeper = await KeeperProcess.start(self._starter, JOB, log.fileno())
             except OSError as error:
-                problem = "its keeper could not be started: %s" % error
+                problem, hint = "its keeper could not be started: %s" % error, NO_PROCESS
         if keeper is not None:
             # Not as arguments, because the list of processes must not show the variables.
             if await keeper.ask(spec, START_SECONDS):
@@ -111,7 +112,7 @@ class HostJobs:
             require_free_disk(folder)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        raise StartError(problem)
+        raise StartError(problem, hint)
 
     async def all(self) -> List[JobReport]:
         """The status of each job."""
@@ -226,7 +227,7 @@ class HostJobs:
             )
         except StartError as error:
             message = "The job could not be started on the host: %s." % str(error).rstrip(".")
-            raise OperationError("INTERNAL", message) from error
+            raise OperationError("INTERNAL", message, error.hint) from error
 
     @handles(requests.ListJobsRequest)
     async def _handle_list(self, request: requests.ListJobsRequest) -> requests.JobList:

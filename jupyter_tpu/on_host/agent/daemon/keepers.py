@@ -42,10 +42,18 @@ KILLED_SECONDS = 5.0
 NEEDED_DISK_BYTES = 64 << 10
 #: The last messages of ended kernels are kept up to so many bytes, and of so many kernels.
 DEAD_BYTES, DEAD_KERNELS = 2 << 30, 32
+#: What to do on a host on which no process can be started.
+NO_PROCESS = "End programs on the host, or restart the TPU."
 
 
 class StartError(Exception):
-    """A keeper could not be started; the message says why."""
+    """A keeper could not be started; the message says why, and *hint* what to do where the
+    environment is not the reason.
+    """
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
 
 
 class ChipsTaken(Exception):
@@ -167,7 +175,10 @@ class Keepers:
         try:
             keeper = await KeeperProcess.start(self._starter, KERNEL)
         except OSError as error:
-            raise StartError("its keeper could not be started: %s" % error) from error
+            raise StartError(
+                "its keeper could not be started: %s" % error,
+                NO_PROCESS,
+            ) from error
         return await self._begin(private_folder(folder), keeper, spec)
 
     async def _begin(
