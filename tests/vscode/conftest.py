@@ -154,15 +154,26 @@ def rest(variables: dict[str, str]) -> Callable[..., Any]:
 @pytest.fixture(scope="session")
 def tpu(rest: Callable[..., Any]) -> str:
     """The name of a connected TPU of 4 devices that tests share."""
-    name = "shared"
-    connect = {"packages": ["anywidget"]}
-    body = {"name": name, "type": "v5litepod-4", "zone": "us-central1-a", "connect": connect}
+    return connected(rest, "shared", "v5litepod-4", "us-central1-a", packages=["anywidget"])
+
+
+@pytest.fixture
+def pod(rest: Callable[..., Any]) -> Iterator[str]:
+    """The name of a connected TPU of two hosts."""
+    name = connected(rest, "pair", "v4-16", "us-central2-b")
+    yield name
+    finish(rest, rest("DELETE", f"tpus/{name}?end_kernels=true"))
+
+
+def connected(rest: Callable[..., Any], name: str, type: str, zone: str, **connect: Any) -> str:
+    """Makes a TPU, and waits until it is connected, which is an operation of its own."""
+    body = {"name": name, "type": type, "zone": zone, "connect": connect}
     finish(rest, rest("POST", "tpus", body))
 
     def state() -> str:
         return str(rest("GET", f"tpus/{name}")["connection"])
 
-    until(lambda: state() == "connected", 300, state)  # by an operation of its own
+    until(lambda: state() == "connected", 300, state)
     return name
 
 

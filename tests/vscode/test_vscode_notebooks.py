@@ -245,6 +245,32 @@ def test_two_windows_show_what_one_of_them_runs_and_it_runs_once(
     assert printed(first.save()[0]) == ["run 1"]
 
 
+def test_the_output_of_a_pods_hosts_is_shown_by_host(
+    vscode: CodeServer, open_window: Open, pod: str
+) -> None:
+    """As HTML, since VS Code has no renderer for the tabs, which are in the file for JupyterLab."""
+    path = notebook(
+        vscode.workspace / "hosts.ipynb",
+        "import jax; i = jax.process_index()",
+        "for k in range(1 + 20 * i): print('line', k)",
+        "assert i == 0, 'bad batch'",
+    )
+    window = open_window(vscode, vscode.workspace)
+    window.open_file(path.name)
+    window.select_kernel("Jupyter TPU", "all 2 hosts")
+    book = Notebook(window, path, pod)
+    book.run_all()
+    book.wait_idle()
+    expect(window.output()).to_contain_text("Host 1 raised AssertionError: bad batch")
+    folded = window.output().locator("details", has_text="host 1")
+    folded.locator("summary").click()
+    expect(folded).to_contain_text("line 20")
+    _, second, third = book.save()
+    data = second["outputs"][-1]["data"]
+    assert {"application/vnd.jupyter-tpu.hosts+json", "text/html", "text/plain"} <= {*data}
+    assert third["outputs"][-1]["ename"] == "AssertionError"
+
+
 def test_without_a_kernel_the_picker_offers_to_create_a_tpu(
     start_vscode: Callable[..., CodeServer], open_window: Open, priced: dict[str, str], tpu: str
 ) -> None:
