@@ -316,6 +316,7 @@ class Client:
             "username": "tést",  # what is sent again is known by its header, byte for byte
             "date": datetime.now(UTC).isoformat(),
             "version": "5.3",
+            "subshell_id": None,  # as JupyterLab says it
         }
         message = {
             "header": header,

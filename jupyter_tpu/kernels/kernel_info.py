@@ -7,6 +7,7 @@ link is back. JupyterLab shows nothing until then. So the relay answers from mem
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -20,6 +21,18 @@ log = logging.getLogger(__name__)
 
 #: A message with the channel that it belongs to.
 Channeled = tuple[int, list[bytes]]
+
+
+def asks_for_info(header: bytes) -> bool:
+    """Whether a message is a kernel_info_request, and not one of a subshell, which its thread
+    answers. JupyterLab names the subshell in every header, null where there is none.
+    """
+    if b'"kernel_info_request"' not in header:
+        return False
+    try:
+        return not json.loads(header).get("subshell_id")
+    except (ValueError, AttributeError):
+        return False
 
 
 class KernelInfoResponder:

@@ -42,7 +42,7 @@ from .end_errors import (
     is_reply_of_dead,
 )
 from .host_kernel import HostKernel, KernelHost, prepare_pod
-from .kernel_info import KernelInfoResponder
+from .kernel_info import KernelInfoResponder, asks_for_info
 from .persistence import KernelPersistence
 from .ports import KernelPorts
 from .project import KernelProject
@@ -423,7 +423,7 @@ class KernelRelay:
         except ValueError:
             log.debug("Ignored an invalid message to kernel %s", self.kernel_id)
             return
-        if b'"kernel_info_request"' in header and b'"subshell_id"' not in header:
+        if asks_for_info(header):
             self._responder.request_info(channel, parts)
         elif self._attachment is not None:
             if b'"shutdown_request"' in header:

@@ -44,6 +44,20 @@ async def test_a_writer_that_comes_back_in_time_stays_it_and_is_replaced_when_it
     assert (chosen, request_of_a.former_fillers) == (["b", "a"], {"b"})
 
 
+async def test_what_a_client_with_a_document_of_its_own_ran_is_written_by_the_first_that_asks(
+    request_of_a,
+):
+    chosen: list[str] = []
+    writers = Fillers(lambda request, client: request.set_filler(client))
+    for client in "abc":
+        writers.connected(client)
+    request_of_a.set_filler("")
+    request_of_a.read_at = time.monotonic()  # it has ended
+    for client in "bc":
+        writers.ask(request_of_a, client, lambda client=client: chosen.append(client))
+    assert (chosen, request_of_a.filler) == (["b"], "b")
+
+
 async def test_what_a_writer_has_written_to_its_end_is_not_written_again(request_of_a, monkeypatch):
     monkeypatch.setattr(fillers, "CLOSED_SECONDS", 0.0)
     chosen: list[str] = []

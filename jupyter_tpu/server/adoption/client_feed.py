@@ -5,10 +5,11 @@ it has missed, whether it or the server was away.
 
 A page with our extension acknowledges what it gets. It sends its position in the URL
 (``jupyter_tpu_seen``; empty for a new page) and the server that it was connected to
-(``jupyter_tpu_server``), reads each message's number in its metadata, and drops messages that it
-has. The metadata of an execute_input also have the cell of the request, whichever client sent it.
-Waiting messages are coalesced (``agent/protocol/coalescing.py``): a
-message has the number of the last one merged into it. Page and server also exchange text frames
+(``jupyter_tpu_server``), says if its document is never one that pages share
+(``jupyter_tpu_document=own``), reads each message's number in its metadata, and drops messages that
+it has. The metadata of an execute_input also have the cell of the request, whichever client sent
+it. Waiting messages are coalesced (``agent/protocol/coalescing.py``): a message has the number of
+the last one merged into it. Page and server also exchange text frames
 ``{"jupyter_tpu": …}``:
 
 ========================  =====================================================================
@@ -55,6 +56,7 @@ from typing import Any
 
 import zmq
 
+from ...kernels.kernel_info import asks_for_info
 from ...on_host.agent.protocol import messages
 from ...on_host.agent.protocol.coalescing import Coalescer
 from ...on_host.agent.protocol.events import CONTROL, IOPUB, SHELL, STDIN
@@ -92,6 +94,7 @@ class ClientFeed:
         self._client = ""
         self._page_seen: int | None = None  # the page's own position
         self._page_acknowledges = False  # it is a page with our extension
+        self._own_document = False  # which it shares with no other page
         self._window, self._batch = WINDOW_BYTES, BATCH_BYTES
         self._in_flight: deque[tuple[int, int]] = deque()  # number and bytes, not acknowledged
         self._in_flight_bytes = 0
@@ -117,6 +120,7 @@ class ClientFeed:
         seen = handler.get_argument("jupyter_tpu_seen", None)
         self._page_acknowledges = seen is not None
         self._page_seen = int(seen) if seen and re.fullmatch("[0-9]{1,18}", seen) else None
+        self._own_document = handler.get_argument("jupyter_tpu_document", "") == "own"
         self._client = connection.session.session
         self._reader = self._kernel.connect(
             self._client, self._page_seen, self._wake, new=self._page_acknowledges
@@ -383,16 +387,16 @@ class ClientFeed:
             self._kernel.record_client_message(SHELL, signed(self._connection, body))
             return False
         if b'"execute_request"' in header:
-            known = self._kernel.record_request(signed(self._connection, body))
+            known = self._kernel.record_request(
+                signed(self._connection, body), fills=not self._own_document
+            )
             if known is None:
                 return False
             # It has been run: it is not run again, but its output is sent again.
             self._repeat(known, 0)
             known.readers.add(self._client)
             return True
-        if b'"kernel_info_request"' in header and b'"subshell_id"' not in header:
-            return self._reply_kernel_info(header)
-        return False
+        return asks_for_info(header) and self._reply_kernel_info(header)
 
     def _handle_page(self, fields: dict[str, Any]) -> None:
         """Handles what a page with our extension says besides a kernel's messages."""

@@ -2,8 +2,9 @@
 
 In a shared document (jupyter-collaboration) one client writes the output of a cell, and all show
 it; a second writer would double it. The writer is the client that ran the cell, or after it the
-first one that asked. When it has closed, or was away for a while, the next one takes over: it
-clears the output and writes all of it again. A former writer that comes back is told so.
+first one that asked: at once if the one that ran it has a document of its own. When it has closed,
+or was away for a while, the next one takes over: it clears the output and writes all of it again. A
+former writer that comes back is told so.
 
 When the server ends, its document loses what was not saved. So all clients of the next server ask
 again, also the writer, when they have the document of the new server.
@@ -79,7 +80,7 @@ class Fillers:
                 return
             _, kept_until = self._gone.get(filler, (0.0, self._began + BROKEN_SECONDS))
             kept = kept_until - time.monotonic()
-            if kept > 0:
+            if filler and kept > 0:
                 asyncio.get_running_loop().call_later(kept, self._choose, request)
                 return
             filler = next(iter(waiting))

@@ -335,18 +335,21 @@ class PersistedKernel:
             request.repeated_at = time.monotonic()
             self._record_filled(request)
 
-    def record_request(self, message: list[bytes]) -> ExecuteRequest | None:
+    def record_request(self, message: list[bytes], *, fills: bool = True) -> ExecuteRequest | None:
         """Stores a new execute request. Returns the request if it is known already.
 
         *message* is as it is sent to the kernel. It arrives there once, even if this process ends.
+        fills: its client writes the output into the document, if that is shared.
         """
         request = ExecuteRequest(message)
         with self._lock:
             known = self.requests.get(request.id)
             if known is not None or self._gone:
                 return known
-            request.claimed = True
+            request.claimed = fills
             self.requests.add(request, self.journal.append(REQUEST, SHELL, 0, message))
+            if not fills:
+                self._record_filler(request, "")
             return None
 
     def record_client_message(self, channel: int, message: list[bytes]) -> None:

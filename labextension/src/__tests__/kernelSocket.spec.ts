@@ -65,6 +65,13 @@ class TestSocket {
     this.deliver('shell', 'execute_reply', content, 'r', { number });
   }
 
+  /** The beginning of a cell that a client runs. */
+  begin(number: number, session: string, parent: string, cell: string): void {
+    const content = { code: '', execution_count: 1 };
+    const sequence = { number, cell };
+    this.deliver('iopub', 'execute_input', content, parent, sequence, session);
+  }
+
   /** An `input()` of a request. */
   ask(number: number, parent: string): void {
     const content = { prompt: '', password: false };
@@ -76,7 +83,8 @@ class TestSocket {
     msgType: string,
     content: object,
     parent: string,
-    sequence: { number: number; replayed?: boolean }
+    sequence: { number: number; replayed?: boolean; cell?: string },
+    session = 'me'
   ): void {
     const message = KernelMessage.createMessage({
       msgType,
@@ -84,7 +92,7 @@ class TestSocket {
       session: 'kernel',
       msgId: `${channel}-${sequence.number}`,
       content,
-      parentHeader: { msg_id: parent }
+      parentHeader: { msg_id: parent, session }
     } as never);
     const metadata = { jupyter_tpu: { replayed: false, ...sequence } };
     const data = serializer.serialize({ ...message, metadata } as never, V1);
@@ -325,6 +333,29 @@ it('hands on what belongs to no cell of it, once that is known', () => {
   last().say({ replayed: 'r' });
   last().bring(14);
   expect(shown).toEqual(['12', '11', '13', '14']);
+});
+
+it('offers a cell that another client begins to run, if this page shows it', () => {
+  const { connect, shown, replay } = page();
+  const offers: string[] = [];
+  replay.offered.connect((_, { requests }: IReplayOffer) => {
+    offers.push(...requests.map(({ cell, id }) => `${id} ${cell}`));
+  });
+  replay.isFree = (client, cell) => client === 'me' && cell === 'c';
+  const socket = connect();
+  last().open(10);
+  last().begin(11, 'me', 'mine', 'c');
+  last().begin(12, 'other', 'elsewhere', 'no cell of it');
+  expect(offers).toEqual([]);
+  last().begin(13, 'other', 'r', 'c');
+  last().bring(14); // in the repetition, too
+  expect(offers).toEqual(['r c']);
+  socket.send(request);
+  expect(told()).toEqual([{ repeat: { r: 0 }, shown: true }]);
+  last().bring(14, 'r', true);
+  last().say({ replayed: 'r' });
+  last().bring(15);
+  expect(shown).toEqual(['reply', 'reply', '14', '15']);
 });
 
 it('fills a cell of a shared document when the server says so, and no longer when another page does', () => {

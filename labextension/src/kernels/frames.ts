@@ -17,6 +17,8 @@ export interface ISequence {
   number: number;
   /** Sent again, because the page sent its request again. */
   replayed: boolean;
+  /** Of an execute_input: the notebook's cell; "" if it is not known. */
+  cell: string;
 }
 
 enum Part {
@@ -36,13 +38,22 @@ export function sequenceOf(frame: ArrayBuffer): ISequence | null {
   const sequence = (JSON.parse(text) as { jupyter_tpu?: Partial<ISequence> })
     .jupyter_tpu;
   return typeof sequence?.number === 'number'
-    ? { number: sequence.number, replayed: !!sequence.replayed }
+    ? {
+        number: sequence.number,
+        replayed: !!sequence.replayed,
+        cell: sequence.cell ?? ''
+      }
     : null;
 }
 
 /** The id of the request that a message answers; "" if it answers none. */
 export function parentOf(frame: ArrayBuffer): string {
   return read<Header>(frame, Part.parent).msg_id ?? '';
+}
+
+/** The client whose request a message answers; "" if it answers none. */
+export function clientOf(frame: ArrayBuffer): string {
+  return read<Header>(frame, Part.parent).session ?? '';
 }
 
 /** The message's own id. */

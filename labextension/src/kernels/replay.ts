@@ -131,6 +131,9 @@ export class KernelReplay {
   /** Whether a kernel may run on a TPU. Until it is replaced: any may. */
   mayRunOnTPU: (kernelId: string) => boolean = () => true;
 
+  /** Whether a client's notebook has a cell that waits for no output. */
+  isFree: (clientId: string, cell: string) => boolean = () => false;
+
   position(kernelId: string, clientId: string): Position {
     let position = this._positions.get(clientId);
     if (position?.kernelId !== kernelId) {

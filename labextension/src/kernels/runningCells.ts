@@ -1,5 +1,6 @@
-// Fills the running cells of a notebook that is opened again: sends the old request once more, under
-// its id. It is not run again; the server repeats its output (socket.ts).
+// Fills the running cells of a notebook that is opened again, and those that another client runs, such
+// as VS Code: sends the request once more, under its id. It is not run again; the server repeats its
+// output (socket.ts).
 //
 // In a document that other pages show, too (jupyter-collaboration), one page fills a cell; the
 // server says which. When that server has ended, the next one has the document as it was saved. What
@@ -80,7 +81,7 @@ export function restoreRunningCells(
     }
     const missing: IReplayableRequest[] = [];
     for (const request of requests) {
-      const cell = cellOf(panel, request);
+      const cell = cellOf(panel, request.cell);
       if (!kernel || !cell) {
         replay.decline(clientId, request.id);
         if (panel && kernel && request.code && !isShared) {
@@ -146,7 +147,7 @@ export function restoreRunningCells(
     // Messages that were handed on while it waited must not reach the cell.
     await drain(kernel);
     for (const request of requests) {
-      const cell = cellOf(panel, request);
+      const cell = cellOf(panel, request.cell);
       if (kernel && cell) {
         restoreCell(cell, kernel, request);
       } else {
@@ -193,6 +194,11 @@ export function restoreRunningCells(
     }
   };
 
+  replay.isFree = (clientId, id) => {
+    const cell = cellOf(notebookOf(shell, clientId), id);
+    const future = cell?.outputArea.future;
+    return !!cell && (!future || future.isDisposed);
+  };
   replay.offered.connect((_, offer) => void decide(offer));
   replay.granted.connect((_, offer) => void fill(offer));
   replay.unwritten.connect((_, offer) => void rewrite(offer));
@@ -235,13 +241,8 @@ function showing(panel: INotebookPanel | null, id: string): ICell | undefined {
   );
 }
 
-function cellOf(
-  panel: INotebookPanel | null,
-  request: IReplayableRequest
-): ICell | undefined {
-  return codeCells(panel).find(
-    ({ model }) => model.sharedModel.getId() === request.cell
-  );
+function cellOf(panel: INotebookPanel | null, id: string): ICell | undefined {
+  return codeCells(panel).find(({ model }) => model.sharedModel.getId() === id);
 }
 
 /** The notebook whose kernel connection has the id; null if there is none (a console's kernel). */
@@ -282,7 +283,7 @@ function insertCell(
     id: request.cell,
     source: request.code
   });
-  const cell = cellOf(panel, request);
+  const cell = cellOf(panel, request.cell);
   if (cell) {
     replay.readopt(kernel.clientId, request);
     restoreCell(cell, kernel, request);

@@ -6,6 +6,7 @@
 
 import {
   channelOf,
+  clientOf,
   idOf,
   ISequence,
   parentOf,
@@ -315,9 +316,25 @@ class ReplayingSocket {
         }
         this._noteReply(followed, frame);
         return true;
-      default:
+      case 'waiting':
         return true;
+      default:
+        return !this._offers(sequence, frame);
     }
+  }
+
+  /** Whether a message begins a cell that another client runs and this page shows: it is offered. */
+  private _offers({ cell }: ISequence, frame: ArrayBuffer): boolean {
+    const { replay } = this._options;
+    const isOffered =
+      cell !== '' &&
+      clientOf(frame) !== this._clientId &&
+      replay.isFree(this._clientId, cell);
+    if (isOffered) {
+      const request = { id: parentOf(frame), cell, count: null };
+      replay.offer(this._clientId, [request]);
+    }
+    return isOffered;
   }
 
   /** A request that is followed live is no longer followed after its reply. */

@@ -168,7 +168,8 @@ export class JournalSocket {
     const query = {
       session_id: client,
       jupyter_tpu_seen: this._seen === null ? '' : String(this._seen),
-      jupyter_tpu_server: this._server
+      jupyter_tpu_server: this._server,
+      jupyter_tpu_document: 'own'
     };
     const socket = server && openSocket(server, path, query, [PROTOCOL]);
     if (!socket) {
