@@ -55,14 +55,24 @@ window.lines = [];
 const now = () => (performance.timeOrigin + performance.now()) / 1000;
 addEventListener('keydown', () => keys.push(now()), true);
 let last = -1;
-new MutationObserver(() => {
-  const shown = document.body?.textContent.match(/line \d+/g) ?? [];
+const look = () => {
+  const shown = document.body.textContent.match(/line \d+/g) ?? [];
   const line = Math.max(-1, ...shown.map(text => Number(text.slice(5))));
   if (line > last) {
     last = line;
     lines.push([line, now()]);
   }
-}).observe(document, {childList: true, characterData: true, subtree: true});
+};
+let body = null; // VS Code writes that of its frames later
+setInterval(() => {
+  if (document.body && document.body !== body) {
+    body = document.body;
+    look();
+    new MutationObserver(look).observe(
+      body, {childList: true, characterData: true, subtree: true}
+    );
+  }
+}, 10);
 """
 #: Each run shows another number. What is executed is as small as `1+1`.
 SMALL = "n = n + 1 if 'n' in vars() else 0\nprint('line', n)"
@@ -92,7 +102,7 @@ def in_lab(context: BrowserContext, server: Server, spec: str) -> Callable[[], f
 
     def run() -> None:
         cell_of(page).locator(".cm-content").click()
-        page.keyboard.press("Control+Enter")
+        page.keyboard.press("Shift+Enter")
 
     return lambda: small_cell(run, lambda: page.evaluate("window.keys"), frame)
 
@@ -105,7 +115,7 @@ def in_vscode(window: Window, path: Path, tpu: str) -> Callable[[], float]:
 
     def run() -> None:
         window.page.locator(".cell .view-lines:visible").first.click()
-        window.page.keyboard.press("Control+Enter")
+        window.page.keyboard.press("Shift+Enter")
 
     return lambda: small_cell(run, lambda: window.page.evaluate("window.keys"), window.output())
 
@@ -136,11 +146,19 @@ def reload(window: Window, book: Notebook) -> tuple[float, float]:
     return first - at, first - begun
 
 
-def activation(window: Window) -> float:
-    """Milliseconds, as VS Code lists them."""
+def activation(context: BrowserContext, server: CodeServer) -> float:
+    """Milliseconds, as VS Code lists them, in a window whose other extensions are there already."""
+    window = Window(context.new_page(), server)
+    page = window.page
+    page.goto(f"{server.url}/?ew=true")
+    page.wait_for_timeout(20_000)
+    page.get_by_role("tab", name="Cloud TPU").first.click()
+    expect(window.row("bench")).to_be_visible()
     window.command("Developer: Show Running Extensions")
-    row = window.page.locator(".extension", has_text="jupyter-tpu").first
-    return float(re.findall(r"Activation:.*?(\d+)ms", row.inner_text())[0])
+    row = page.locator(".extension", has_text="Jupyter TPU")
+    took = float(re.findall(r"Activation: (\d+)ms", row.inner_text())[0])
+    page.close()
+    return took
 
 
 def measure(
@@ -156,9 +174,8 @@ def measure(
     for _ in range(rounds):
         cells["VS Code"].append(1000 * ours())
         cells["JupyterLab"].append(1000 * lab())
-    took = activation(window)
+    took = activation(context, code)
     book = Notebook(window, notebook(code.workspace / "long.ipynb", LONG), "bench")
-    book.save()
     book.run_all()
     book.wait_line(20)
     after = [reload(window, book) for _ in range(reloads)]
