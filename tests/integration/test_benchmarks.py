@@ -31,6 +31,7 @@ SMALLEST = {
     "startup": "--rounds 1",
     "tunnel": "--size 1 --rounds 1",
     "variables": "--size 1 --rounds 1",
+    "vscode": "--rounds 1 --reloads 1",
 }
 #: What some compare with: the extra `bench`.
 PEERS = ("fabric", "ipyparallel", "jupyter_server_proxy", "pssh")
@@ -48,6 +49,8 @@ def test_it_runs_with_its_smallest_size_and_writes_its_figures(name, tmp_path, m
 
     if missing := [peer for peer in PEERS if find_spec(peer) is None]:
         pytest.skip(f"SKIPPED FOR WANT OF {', '.join(missing)}: make .venv/bench")
+    if name == "vscode" and not (BENCHMARKS.parent / ".code-server").exists():
+        pytest.skip("SKIPPED FOR WANT OF code-server: make test-vscode")
     done = subprocess.run(
         [sys.executable, BENCHMARKS / f"{name}.py", *SMALLEST[name].split()],
         env={**os.environ, "BENCHMARKS_OUT": str(tmp_path)},

@@ -456,3 +456,15 @@ def finish(rest: Callable[..., Any], operation: Any) -> Any:
     ended_operation = until(ended, 300, lambda: str(rest("GET", f"operations/{operation['id']}")))
     assert ended_operation["state"] == "done", ended_operation
     return ended_operation
+
+
+def connected(rest: Callable[..., Any], name: str, type: str, zone: str, **fields: Any) -> str:
+    """Makes a TPU, and waits until it is connected, which is an operation of its own."""
+    body = {"name": name, "type": type, "zone": zone, "connect": {}, **fields}
+    finish(rest, rest("POST", "tpus", body))
+
+    def state() -> str:
+        return str(rest("GET", f"tpus/{name}")["connection"])
+
+    until(lambda: state() == "connected", 300, state)
+    return name

@@ -17,6 +17,7 @@ from code_server import (
     CodeServer,
     Window,
     build_vsix,
+    connected,
     end_servers,
     finish,
     install_extensions,
@@ -25,7 +26,6 @@ from code_server import (
     server_of,
 )
 from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
-from waiting import until
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "browser"))
 
@@ -154,7 +154,9 @@ def rest(variables: dict[str, str]) -> Callable[..., Any]:
 @pytest.fixture(scope="session")
 def tpu(rest: Callable[..., Any]) -> str:
     """The name of a connected TPU of 4 devices that tests share."""
-    return connected(rest, "shared", "v5litepod-4", "us-central1-a", packages=["anywidget"])
+    return connected(
+        rest, "shared", "v5litepod-4", "us-central1-a", connect={"packages": ["anywidget"]}
+    )
 
 
 @pytest.fixture
@@ -163,18 +165,6 @@ def pod(rest: Callable[..., Any]) -> Iterator[str]:
     name = connected(rest, "pair", "v4-16", "us-central2-b")
     yield name
     finish(rest, rest("DELETE", f"tpus/{name}?end_kernels=true"))
-
-
-def connected(rest: Callable[..., Any], name: str, type: str, zone: str, **connect: Any) -> str:
-    """Makes a TPU, and waits until it is connected, which is an operation of its own."""
-    body = {"name": name, "type": type, "zone": zone, "connect": connect}
-    finish(rest, rest("POST", "tpus", body))
-
-    def state() -> str:
-        return str(rest("GET", f"tpus/{name}")["connection"])
-
-    until(lambda: state() == "connected", 300, state)
-    return name
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -12,7 +12,16 @@ from functools import partial
 from typing import Any
 
 import pytest
-from code_server import CodeServer, Notebook, Window, notebook, printed, server_of
+from code_server import (
+    CodeServer,
+    Notebook,
+    Window,
+    connected,
+    finish,
+    notebook,
+    printed,
+    server_of,
+)
 from fault_proxy import FaultProxy
 from playwright.sync_api import expect
 from waiting import until
@@ -141,6 +150,35 @@ def test_a_window_that_was_closed_for_more_than_a_minute_shows_every_line(
     book.wait_idle()
     first, second = book.save()
     assert (printed(first), printed(second)) == (LINES, ["then"])
+
+
+def test_a_cell_whose_tpu_was_preempted_while_the_window_was_closed_says_so(
+    vscode: CodeServer,
+    open_window: Open,
+    rest: Callable[..., Any],
+    emulator: Any,
+    faults: Callable[..., Any],
+) -> None:
+    zone = "us-central1-a"
+    connected(rest, "spot", "v5litepod-1", zone, tier="spot")
+    path = notebook(vscode.workspace / "spot.ipynb", LONG, "'behind'")
+    window = open_window(vscode, vscode.workspace)
+    window.open_file(path.name)
+    window.select_kernel("Jupyter TPU", "spot")
+    book = Notebook(window, path, "spot")
+    book.run_all()
+    book.wait_line(5)
+    book.save()
+    window.page.close()
+    node = f"projects/{emulator.state.project}/locations/{zone}/nodes/spot"
+    faults(kind="preempt", node=node, seconds=3600)
+    until(lambda: rest("GET", "tpus/spot")["state"] == "PREEMPTED", 120)
+    window = open_window(vscode, vscode.workspace)
+    window.open_file(path.name)
+    toast = window.toasts.filter(has_text="The kernel of spot.ipynb ended while a cell ran")
+    expect(toast).to_contain_text("spot is not ready (Preempted)")
+    expect(window.page.locator(".codicon-notebook-stop:visible")).to_have_count(0)
+    finish(rest, rest("DELETE", "tpus/spot?end_kernels=true"))
 
 
 def test_what_happens_to_kernel_and_file_elsewhere_is_seen(

@@ -26,6 +26,11 @@ export interface IServer {
   file?: string;
 }
 
+/** Where a server is, whatever its port: at an address that was given, or "", on this computer. */
+export function placeOf({ pid, url }: IServer): string {
+  return pid ? '' : url;
+}
+
 /** Milliseconds: some answers wait 20 seconds for news, and hosts are asked for others. */
 const LIMIT = 90_000;
 

@@ -21,7 +21,7 @@ class Memory {
 const uri = (path: string) => `file://${path}` as unknown as Uri;
 const notebook = uri('/notebook.ipynb');
 const run: IStoredRun = { cell: 'c', index: 0, hash: 'h' };
-const used = (kernel: string) => ({ kernel, kernelspec: 'tpu' });
+const used = (kernel: string) => ({ kernel, kernelspec: 'tpu', server: '' });
 const runsOf = (count: number): IStoredRuns =>
   Object.fromEntries(
     Array.from({ length: count }, (_, index) => [`r${index}`, { ...run }])

@@ -4,13 +4,13 @@ import * as vscode from 'vscode';
 
 import { trans } from '../../../labextension/src/language/translation';
 import { tpuStatus } from '../../../labextension/src/model/tpuLabels';
-import { NodeClient } from '../client';
+import { NodeClient, placeOf } from '../client';
 import { RunStore } from './runStore';
 import { kernelspecs } from './sessions';
 
 /**
  * Forgets the kernel of *notebook*, which the server does not have any more, and says so if one of its
- * cells had not ended.
+ * cells had not ended. Not if it was on another server, where it may go on.
  */
 export async function reportLost(
   client: NodeClient,
@@ -18,7 +18,10 @@ export async function reportLost(
   notebook: vscode.NotebookDocument
 ): Promise<void> {
   const { uri } = notebook;
-  const kernelspec = store.kernel(uri)?.kernelspec;
+  const { kernelspec, server } = store.kernel(uri) ?? {};
+  if (server !== placeOf(client.server)) {
+    return;
+  }
   const hasEnded = Object.values(store.runs(uri)).every(run => run.ended);
   store.setKernel(uri, null);
   if (hasEnded) {

@@ -6,6 +6,7 @@ import * as vscode from 'vscode';
 import { trans } from '../../../labextension/src/language/translation';
 import { Failure } from '../../../labextension/src/rest/failure';
 import { failureLine } from '../../../labextension/src/rest/failureText';
+import { placeOf } from '../client';
 import { explanation } from '../explanation';
 import { Session } from '../session';
 import { CellRuns } from './cellRuns';
@@ -238,7 +239,18 @@ export class NotebookKernel implements vscode.Disposable {
 
   private _open(kernel: string): void {
     const { session, store } = this._services;
-    store.setKernel(this.notebook.uri, { kernel, kernelspec: this.kernelspec });
+    const { kernelspec, notebook } = this;
+    const stored = store.kernel(notebook.uri);
+    const client = session.connection?.client;
+    const server =
+      stored?.kernel === kernel
+        ? stored.server
+        : client && placeOf(client.server);
+    store.setKernel(notebook.uri, {
+      kernel,
+      kernelspec,
+      server: server ?? ''
+    });
     this._kernel = kernel;
     this._kernelSession = '';
     this._isBusy = false;

@@ -22,10 +22,11 @@ export interface IStoredRuns {
   [request: string]: IStoredRun;
 }
 
-/** A kernel, and the name of its kernelspec. */
+/** A kernel, the name of its kernelspec, and where its server is (`placeOf`). */
 interface IStoredKernel {
   kernel: string;
   kernelspec?: string;
+  server?: string;
 }
 
 interface IStoredNotebook extends IStoredKernel {
