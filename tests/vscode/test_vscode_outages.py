@@ -162,16 +162,16 @@ def test_a_cell_whose_tpu_was_preempted_while_the_window_was_closed_says_so(
     zone = "us-central1-a"
     connected(rest, "spot", "v5litepod-1", zone, tier="spot")
     path = notebook(vscode.workspace / "spot.ipynb", LONG, "'behind'")
-    window = open_window(vscode, vscode.workspace)
-    window.open_file(path.name)
-    window.select_kernel("Jupyter TPU", "spot")
-    book = Notebook(window, path, "spot")
+    [environment] = rest("GET", "tpus/spot/environments")
+    spec = {"name": environment["kernelspec"], "display_name": "Python", "language": "python"}
+    path.write_text(json.dumps({**json.loads(path.read_text()), "metadata": {"kernelspec": spec}}))
+    book = Notebook(open_window(vscode, vscode.workspace), path, "spot")
     book.run_all()
     book.wait_line(5)
     book.save()
-    window.page.close()
+    book.page.close()
     node = f"projects/{emulator.state.project}/locations/{zone}/nodes/spot"
-    faults(kind="preempt", node=node, seconds=3600)
+    faults(kind="preempt", node=node)
     until(lambda: rest("GET", "tpus/spot")["state"] == "PREEMPTED", 120)
     window = open_window(vscode, vscode.workspace)
     window.open_file(path.name)
