@@ -12,10 +12,14 @@ from jupyter_tpu.server.adoption.fillers import Fillers
 from jupyter_tpu.server.adoption.remembered_requests import ExecuteRequest
 
 
+def request_of(id: str, client: str) -> ExecuteRequest:
+    header = json.dumps({"msg_id": id, "session": client}).encode()
+    return ExecuteRequest([b"a", messages.DELIMITER, b"", header, b"{}", b"{}", b"{}"])
+
+
 @pytest.fixture
 def request_of_a() -> ExecuteRequest:
-    header = json.dumps({"msg_id": "r", "session": "a"}).encode()
-    return ExecuteRequest([b"a", messages.DELIMITER, b"", header, b"{}", b"{}", b"{}"])
+    return request_of("r", "a")
 
 
 async def test_a_writer_that_comes_back_in_time_stays_it_and_is_replaced_when_it_has_gone(
@@ -68,6 +72,10 @@ async def test_what_a_writer_has_written_to_its_end_is_not_written_again(request
     writers.connected("b")
     writers.ask(request_of_a, "b", lambda: chosen.append("b"))
     assert chosen == []
+    # Who waited for that is not remembered when the next one asks.
+    other = request_of("next", "b")
+    writers.ask(other, "b", lambda: None)
+    assert "r" not in writers._waiting
     # It read the end just before it was closed: it may not have written all.
     request_of_a.read_at = time.monotonic()
     writers.ask(request_of_a, "b", lambda: chosen.append("b"))

@@ -65,6 +65,7 @@ class Fillers:
 
     def ask(self, request: ExecuteRequest, client: str, on_chosen: Callable[[], None]) -> None:
         """*on_chosen* is called when *client* is to write the output, at once or later."""
+        self._forget_written()
         self._waiting.setdefault(request.id, (request, {}))[1][client] = on_chosen
         self._choose(request)
 
@@ -89,6 +90,15 @@ class Fillers:
             self._on_change(request, filler)
         request.claimed = True
         on_chosen()
+
+    def _forget_written(self) -> None:
+        """Nobody will have to take over what was written long enough ago."""
+        written = time.monotonic() - WRITTEN_SECONDS
+        self._waiting = {
+            id: (request, waiting)
+            for id, (request, waiting) in self._waiting.items()
+            if request.filled_at is None or request.filled_at > written
+        }
 
     def _has_written(self, request: ExecuteRequest) -> bool:
         """Whether the writer, which has gone, stayed long enough after it had got all of it."""

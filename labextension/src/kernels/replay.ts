@@ -53,6 +53,9 @@ export interface IFollowedRequest extends IReplayableRequest {
   replied: boolean;
 }
 
+/** Requests that have ended and that another page writes: so many are kept, should it end, too. */
+const MOST_ENDED = 16;
+
 /** The position of one kernel connection in the kernel's journal. */
 export class Position {
   constructor(readonly kernelId: string) {}
@@ -144,6 +147,7 @@ export class KernelReplay {
   }
 
   offer(clientId: string, requests: IReplayableRequest[]): void {
+    this._forgetEnded(clientId);
     requests.forEach(request => this._follow(clientId, request, 'offered'));
     this.offered.emit({ clientId, requests });
   }
@@ -231,6 +235,14 @@ export class KernelReplay {
       }
       this.connectionChanged.emit({ clientId, problem });
     }
+  }
+
+  private _forgetEnded(clientId: string): void {
+    const { followed } = this._positions.get(clientId)!;
+    [...followed.values()]
+      .filter(({ replied, state }) => replied && state === 'waiting')
+      .slice(0, -MOST_ENDED)
+      .forEach(({ id }) => followed.delete(id));
   }
 
   private _follow(

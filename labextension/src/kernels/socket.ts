@@ -317,6 +317,7 @@ class ReplayingSocket {
         this._noteReply(followed, frame);
         return true;
       case 'waiting':
+        this._noteReply(followed, frame);
         return true;
       default:
         return !this._offers(sequence, frame);
