@@ -2,7 +2,7 @@
 
 import math
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jupyter_tpu.on_host.agent.serving.metrics import RequestRates, ServerFigures, read_figures
@@ -71,6 +71,7 @@ NAMES = ["vllm:num_requests_waiting", "vllm:request_success_total", "vllm:genera
 SAMPLE = st.builds("{} {}".format, st.sampled_from(NAMES), st.floats() | st.text())
 
 
+@example("\n".join(2 * [f"{NAMES[0]} 1.7e308"]))  # whose sum is infinite
 @given(st.text() | st.lists(SAMPLE).map("\n".join))
 def test_any_text_can_be_read_as_metrics(text):
     figures = read_figures(text)

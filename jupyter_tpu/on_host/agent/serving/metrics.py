@@ -6,11 +6,10 @@ that is too long, or has odd lines, is read as far as it can be.
 
 from __future__ import annotations
 
-import math
 from typing import Collection, Dict, Iterator, NamedTuple, Optional, Tuple
 
-#: Samples that are read at most.
-MOST_SAMPLES = 20_000
+#: Samples that are read at most, and the value from which on one means nothing: sums stay finite.
+MOST_SAMPLES, LARGEST = 20_000, 1e30
 
 #: The names by which servers call one thing; counters without the suffix of OpenMetrics. The first
 #: that is there counts. Those of Ray's own exporter begin with "ray_". Sources: docs.vllm.ai
@@ -104,7 +103,7 @@ def _samples(text: str) -> "Iterator[Tuple[str, str, float]]":
             value = float(rest.split()[0])
         except (ValueError, IndexError):
             continue
-        if math.isfinite(value) and value >= 0.0:
+        if 0.0 <= value < LARGEST:
             yield name, labels, value
 
 
