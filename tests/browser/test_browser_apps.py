@@ -3,17 +3,20 @@
 import http.server
 import json
 import re
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from lab_server import WINDOW, LabPage, LabServer
+from lab_server import LAB_PYTHON, WINDOW, LabPage, LabServer
 from playwright.sync_api import Browser, Locator, Page, expect
 from waiting import until
 
 OUT = Path(__file__).parent / "out"
+#: Another environment's packages are tested: older ones (`make test-oldest`).
+IS_OLD = LAB_PYTHON != sys.executable
 
 #: What a page of a host tries against the Jupyter server that shows it, and what became of it.
 HOSTILE = (Path(__file__).parent / "hostile.html").read_text()
@@ -299,10 +302,11 @@ def test_no_document_of_an_app_lets_its_pages_use_other_programs(
     if allow_external:  # so what is sent is seen
         ways = {f"/page/{way}" for way in ("beacon", "form", "ping", "fetch")}
         until(lambda: ways <= set(neighbour.posts), 60, lambda: str(neighbour.posts))
-        # Up to 3.14.0, aiohttp passes a long path on that comes in parts: it is the host's page.
+        # Up to 3.14.0, aiohttp passes a long path on that comes in parts: it is the host's page. The
+        # oldest answers by itself, without our policy.
         passed = any(path.startswith("/aaa") for path, _ in host.requests)
-        served = {"page", "too%20long"} if passed else {"page"}
-        assert {path.split("/")[1] for path in neighbour.posts} == served
+        may = {"too%20long", "too%20long%20window"} if passed or IS_OLD else set()
+        assert {path.split("/")[1] for path in neighbour.posts} - may == {"page"}
     else:
         assert neighbour.posts == []
 
