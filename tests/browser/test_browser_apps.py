@@ -16,7 +16,7 @@ from waiting import until
 
 OUT = Path(__file__).parent / "out"
 #: Another environment's packages are tested: older ones (`make test-oldest`).
-IS_OLD = LAB_PYTHON != sys.executable
+IS_OLD = sys.executable != LAB_PYTHON
 
 #: What a page of a host tries against the Jupyter server that shows it, and what became of it.
 HOSTILE = (Path(__file__).parent / "hostile.html").read_text()
@@ -302,8 +302,8 @@ def test_no_document_of_an_app_lets_its_pages_use_other_programs(
     if allow_external:  # so what is sent is seen
         ways = {f"/page/{way}" for way in ("beacon", "form", "ping", "fetch")}
         until(lambda: ways <= set(neighbour.posts), 60, lambda: str(neighbour.posts))
-        # Up to 3.14.0, aiohttp passes a long path on that comes in parts: it is the host's page. The
-        # oldest answers by itself, without our policy.
+        # Up to 3.14.0, aiohttp passes a long path on that comes in parts: it is the host's page.
+        # The oldest answers by itself, without our policy.
         passed = any(path.startswith("/aaa") for path, _ in host.requests)
         may = {"too%20long", "too%20long%20window"} if passed or IS_OLD else set()
         assert {path.split("/")[1] for path in neighbour.posts} - may == {"page"}
