@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Collection, Dict, Iterator, NamedTuple, Optional, Tuple
 
 #: Samples that are read at most, and the value from which on one means nothing: sums stay finite.
-MOST_SAMPLES, LARGEST = 20_000, 1e30
+MOST_SAMPLES, LARGEST_VALUE = 20_000, 1e30
 
 #: The names by which servers call one thing; counters without the suffix of OpenMetrics. The first
 #: that is there counts. Those of Ray's own exporter begin with "ray_". Sources: docs.vllm.ai
@@ -103,7 +103,7 @@ def _samples(text: str) -> "Iterator[Tuple[str, str, float]]":
             value = float(rest.split()[0])
         except (ValueError, IndexError):
             continue
-        if 0.0 <= value < LARGEST:
+        if 0.0 <= value < LARGEST_VALUE:
             yield name, labels, value
 
 
