@@ -205,7 +205,8 @@ def main() -> None:
     parser.add_argument("--reloads", type=int, default=5)
     options = parser.parse_args()
     if not is_installed():
-        raise SystemExit(f"There is no code-server in {FOLDER}. `make test-vscode` installs it.")
+        print(f"SKIPPED FOR WANT OF code-server in {FOLDER}: make test-vscode")
+        return
     expect.set_options(timeout=60_000)
     with (
         tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as name,
